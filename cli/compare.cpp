@@ -33,8 +33,8 @@ void expect_alike(const CompareOptions& o, const model::Config& a, const model::
                             fmt::join(heads(b), " ")));
 }
 
-Side side_of(Context& context, model::Transformer& model, const exam::Material& material) {
-  auto [survey, roles] = heads::survey_roles(context, model, material.probes);
+Side side_of(Context& context, const model::Transformer& model, const exam::Material& material) {
+  auto [survey, roles] = exam::survey_roles(context, model, material);
   return {std::move(survey), std::move(roles)};
 }
 

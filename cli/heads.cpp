@@ -245,7 +245,9 @@ Command heads_command() {
       .summary = "what every head of a model does, and how much depends on it",
       .description =
           "A row for every head: how sharp it is and where it looks; its role, if it reaches the threshold and beats "
-          "its control; how much the model depends on it, by the gradient of its gate and by the loss that its absence "
+          "its control (of a model that brings a tokenizer by texts that come with polyhead, whatever --text is; the "
+          "roles are kept in the cache); how much the model depends on it, by the gradient of its gate and by the loss "
+          "that its absence "
           "costs, with 95 % intervals; and the head that is most like it. An untrained model of the same shape is the "
           "control of all detectors. Models that polyhead trained are measured on sequences that training never showed "
           "them; models of others bring a tokenizer and are measured on windows of a text: name one with --text. "

@@ -37,7 +37,7 @@ struct Examined {
 // With `all_roles` the text also has every score of every head, and CSV has only those.
 Report heads_report(const Examined& examined, bool all_roles);
 
-// "induction", "positional (offset -1)", or nothing if no role holds.
+// "induction", "positional (offset -1)", with a question mark if it is borderline, or nothing if no role holds.
 std::string role_text(const heads::HeadRoles& head);
 
 }  // namespace polyhead::cli

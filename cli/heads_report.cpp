@@ -50,6 +50,7 @@ Table data_of(const Examined& e) {
   const exam::Examination& found = e.found;
   Table table{.name = "heads", .columns = {{"head", "head"}, {"role", "role"}, {"role_note", "note"}}, .rows = {}};
   append(table.columns, {{"role_score", "score"}, {"role_threshold", "threshold"}, {"role_control", "control"}});
+  append(table.columns, {{"role_borderline", "borderline"}});
   append(table.columns, kStatistics);
   append(table.columns, {{"gradient", ""}, {"importance", ""}});
   append(table.columns, {{"damage_zero", ""}, {"damage_zero_low", ""}, {"damage_zero_high", ""}});
@@ -60,9 +61,10 @@ Table data_of(const Examined& e) {
     const HeadImportance& i = found.importance[n];
     std::vector<Value> row{to_string(i.id)};
     if (role == nullptr)
-      row.resize(6);
+      row.resize(7);
     else
-      append(row, {role->role, role->note, role->score, role->threshold, role->control});
+      append(row,
+             {role->role, role->note, role->score, role->threshold, role->control, role->borderline() ? "yes" : "no"});
     append(row, statistics_of(found.survey.heads[n]));
     const auto known = [&](bool is, const std::vector<double>& values) {
       for (const double value : values) row.push_back(is ? Value(value) : Value());
@@ -141,12 +143,20 @@ Table shown(const Examined& e, const std::vector<std::size_t>& places) {
   return table;
 }
 
+const char* holding(const RoleScore& score) {
+  if (score.number_only) return "a number";  // from text to text another one
+  if (score.by_chance) return "no";
+  return score.borderline() ? "borderline" : score.holds() ? "yes" : "no";
+}
+
 // Every score of every head, with everything it is measured against.
 Table roles_of(const exam::Examination& found) {
   Table table{.name = "roles",
               .columns = {{"head", "head"},
                           {"role", "role"},
                           {"score", "score", Style::decimal},
+                          {"score_low", "from", Style::decimal, 1},
+                          {"score_high", "to", Style::decimal, 1},
                           {"threshold", "threshold", Style::decimal, 1},
                           {"control", "control", Style::decimal},
                           {"untrained", "untrained", Style::decimal, 2},
@@ -155,8 +165,12 @@ Table roles_of(const exam::Examination& found) {
               .rows = {}};
   for (const HeadRoles& head : found.roles) {
     for (const RoleScore& s : head.scores) {
-      table.rows.push_back({to_string(head.id), s.role, s.score, s.threshold, s.control,
-                            exam::highest(found.untrained, s.role), s.holds() ? "yes" : "no", s.note});
+      const auto end = [&](double heads::Interval::*which) {
+        return s.interval ? Value((*s.interval).*which) : Value();
+      };
+      table.rows.push_back({to_string(head.id), s.role, s.score, end(&heads::Interval::low),
+                            end(&heads::Interval::high), s.threshold, s.control, exam::highest(found.untrained, s.role),
+                            holding(s), s.note});
     }
   }
   return table;
@@ -170,6 +184,8 @@ std::string census(const std::vector<HeadRoles>& heads) {
   for (const auto& [role, count] : counts) parts.push_back(fmt::format("{} {}", role, count));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
+
+bool is_borderline(const HeadRoles& head) { return head.role() != nullptr && head.role()->borderline(); }
 
 // The heads that have each role, the highest scores first.
 std::string best_text(const std::vector<HeadRoles>& heads) {
@@ -187,7 +203,8 @@ std::string best_text(const std::vector<HeadRoles>& heads) {
                      [](const auto* a, const auto* b) { return a->role()->score > b->role()->score; });
     std::vector<std::string> best;
     for (std::size_t n = 0; n < std::min(kBest, of_role.size()); ++n) {
-      best.push_back(fmt::format("{} {:.2f}", to_string(of_role[n]->id), of_role[n]->role()->score));
+      best.push_back(fmt::format("{} {:.2f}{}", to_string(of_role[n]->id), of_role[n]->role()->score,
+                                 is_borderline(*of_role[n]) ? "?" : ""));
     }
     const std::size_t more = of_role.size() - best.size();
     text += fmt::format("  {:<{}}  {}{}\n", role, width, fmt::join(best, ", "),
@@ -196,14 +213,17 @@ std::string best_text(const std::vector<HeadRoles>& heads) {
   return text;
 }
 
-std::int64_t measured(const exam::Examination& found) {
-  return std::count_if(found.importance.begin(), found.importance.end(), heads::has_damage);
+// Those whose damage was measured.
+std::vector<HeadImportance> measured(const exam::Examination& found) {
+  std::vector<HeadImportance> heads;
+  std::copy_if(found.importance.begin(), found.importance.end(), std::back_inserter(heads), heads::has_damage);
+  return heads;
 }
 
 std::vector<std::string> notes_of(const Examined& e) {
   std::vector<std::string> notes;
   if (e.found.roles.empty()) notes.emplace_back("this model has no heads left");
-  const std::int64_t heads = std::ssize(e.found.importance), known = e.damage ? measured(e.found) : 0;
+  const std::int64_t heads = std::ssize(e.found.importance), known = e.damage ? std::ssize(measured(e.found)) : 0;
   const char* order = e.has_gradient() ? "those with the largest gradients first" : "layer by layer";
   if (!e.damage && heads > 0) {
     notes.push_back(
@@ -213,12 +233,16 @@ std::vector<std::string> notes_of(const Examined& e) {
   } else if (known < heads) {
     notes.push_back(fmt::format("damage was measured of {} of {} heads, {}", known, heads, order));
   }
-  std::int64_t unclear = 0;
-  for (const HeadImportance& head : e.found.importance) {
-    unclear += heads::has_damage(head) && head.zero.low <= 0 && head.zero.high >= 0;
+  if (e.damage && e.answers()) {
+    const std::vector<bool> clear = heads::damage_findings(measured(e.found), e.samples);
+    const auto unclear = std::count(clear.begin(), clear.end(), false);
+    if (unclear > 0) {
+      notes.push_back(fmt::format("{} of {} heads do damage that cannot be told from 0, seeing how many were tried",
+                                  unclear, clear.size()));
+    }
   }
-  if (e.damage && e.answers() && unclear > 0) {
-    notes.push_back(fmt::format("{} of {} heads do damage that cannot be told from 0", unclear, known));
+  if (std::any_of(e.found.roles.begin(), e.found.roles.end(), is_borderline)) {
+    notes.emplace_back("a role with a ? is borderline: the 95 % interval of its score spans what the role takes");
   }
   const bool averaging = std::any_of(e.found.roles.begin(), e.found.roles.end(), [](const HeadRoles& head) {
     return head.role() != nullptr && head.role()->role == "averaging";
@@ -291,8 +315,10 @@ std::string text_of(const Examined& e, const std::vector<std::string>& notes) {
   text += "\n\n" + table_text(e, table) + "\n" + correlation_text(e);
   if (found.sinks) {
     text += fmt::format(
-        "Sinks: {:.1f} % of heads, over windows of {} tokens, give the first more than {} of their weight\n",
-        100 * *found.sinks, heads::kSinkTokens, heads::kSinkEpsilon);
+        "Sinks: {:.1f} % [{:.1f}, {:.1f}] of heads, over windows of {} tokens, give the first more than {} of their "
+        "weight\n",
+        100 * found.sinks->mean, 100 * found.sinks->low, 100 * found.sinks->high, heads::kSinkTokens,
+        heads::kSinkEpsilon);
   }
   for (const std::string& note : notes) text += fmt::format("Note: {}\n", note);
   text += "\n" + wrapped(explained(e, headings_of(table)), 0) + "\n\n";
@@ -305,7 +331,8 @@ std::string text_of(const Examined& e, const std::vector<std::string>& notes) {
 std::string role_text(const HeadRoles& head) {
   const RoleScore* role = head.role();
   if (role == nullptr) return {};
-  return role->note.empty() ? role->role : fmt::format("{} ({})", role->role, role->note);
+  const std::string text = role->note.empty() ? role->role : fmt::format("{} ({})", role->role, role->note);
+  return role->borderline() ? text + "?" : text;
 }
 
 const std::vector<std::string>& sort_names() {
@@ -355,8 +382,10 @@ Report heads_report(const Examined& e, bool all_roles) {
                  {"rank_correlation_zero_mean", if_means(found.zero_and_mean, false)},
                  {"roles_found", census(found.roles)},
                  {"roles_untrained", census(found.untrained)},
-                 {"damage_measured", e.damage ? measured(found) : 0},
-                 {"sinks", found.sinks ? Value(*found.sinks) : Value()},
+                 {"damage_measured", e.damage ? std::ssize(measured(found)) : 0},
+                 {"sinks", found.sinks ? Value(found.sinks->mean) : Value()},
+                 {"sinks_low", found.sinks ? Value(found.sinks->low) : Value()},
+                 {"sinks_high", found.sinks ? Value(found.sinks->high) : Value()},
                  {"notes", notes}},
       .tables = {data, roles},
       .csv = all_roles ? roles : data};

@@ -131,7 +131,7 @@ class Pruning {
 
   std::vector<heads::HeadRoles> roles_of(model::Transformer& model) {
     const Progress progress("roles");
-    return exam::roles_of(context_, model, material_);
+    return exam::survey_roles(context_, model, material_).roles;
   }
 
   // Returns what could not be written, in words.

@@ -12,7 +12,7 @@
 namespace polyhead::cli {
 namespace {
 
-constexpr std::int64_t kTaskSamples = 256, kTextSamples = 4;
+constexpr std::int64_t kTaskSamples = 256, kTextSamples = 16;
 constexpr std::int64_t kTokensAtOnce = 512;  // of a text: models of others, and their vocabularies, may be large
 
 }  // namespace
@@ -29,7 +29,7 @@ Option SubjectChoice::samples_option() {
       "samples",
       "N",
       fmt::format("sequences to rank by, and as many others to judge by and to report on; default: {} of a task, {} "
-                  "windows of a text",
+                  "windows of a text, or as many as it has",
                   kTaskSamples, kTextSamples),
       &samples,
       {},
@@ -63,7 +63,11 @@ exam::Subject SubjectChoice::load(const Context& context) const {
 }
 
 std::int64_t SubjectChoice::sample_count(const exam::Subject& subject) const {
-  return samples.value_or(subject.task != nullptr ? kTaskSamples : kTextSamples);
+  if (samples) return *samples;
+  if (subject.task != nullptr) return kTaskSamples;
+  const std::int64_t there =
+      exam::windows_in_a_part(subject.reading, std::min(length, subject.model->config().context));
+  return std::clamp<std::int64_t>(there, 2, kTextSamples);
 }
 
 std::int64_t window_length(std::int64_t asked, const model::Config& config) {
@@ -81,6 +85,10 @@ exam::Material SubjectChoice::material(const exam::Subject& subject) const {
   if (subject.task != nullptr) return exam::make_material(*subject.task, options);
   const std::int64_t fits = window_length(length, subject.model->config());
   options.batch = windows_at_once(fits);
+  if (seed != 1 && exam::windows_in_a_part(subject.reading, fits) == options.samples) {
+    say(fmt::format("The text has only {} windows of {} tokens to rank by: every seed reads the same ones.\n",
+                    options.samples, fits));
+  }
   options.sinks =
       subject.model->config().kind == model::Kind::gpt && subject.model->config().context >= heads::kSinkTokens;
   return exam::make_material(subject.reading, fits, options);

@@ -83,6 +83,7 @@ async function showHead(head) {
   const sample = currentSample();
   byId('head-name').textContent = nameOf(head);
   byId('head-role').textContent = roleOf(head) + (head.score === undefined ? '' : ` ${number(head.score)}`) +
+    (head.borderline ? ', borderline' : '') +
     (head.kept ? '' : ' · pruned');
   byId('head-says').textContent = meaningOf(roleOf(head)).join(' ');
   showNumbers(head);

@@ -24,8 +24,8 @@ namespace POLYHEAD_PUBLIC polyhead {
 struct SurveyedHead {
   HeadId id;
   std::array<double, kFullStatistics> sums{};  // over the rows of all sequences, indexed by Statistic
-  std::string role;       // "induction", "previous token" ...; empty if no detector beats its control
-  double role_score = 0;  // of that role, 0 to 1
+  std::string role;                            // "induction", "previous token" ...; empty if none holds
+  double role_score = 0;                       // of that role, 0 to 1
 
   double mean(Statistic value, Statistic count) const {
     const auto at = [&](Statistic which) { return sums[static_cast<std::size_t>(which)]; };
@@ -35,15 +35,16 @@ struct SurveyedHead {
 
 struct SurveyOptions {
   ConstTensorView lengths{};               // i32 [B]: tokens of each sequence that exist; for classifiers
-  std::vector<std::int32_t> separators{};  // tokens for the role "separator": the marked keys
+  std::vector<std::int32_t> separators{};  // the marked keys, but for the first of a sequence: tokens for that role
   std::uint64_t seed = 1;                  // of the random repeated segments that tell induction heads
 };
 
 // Examines every head on `tokens`, i32 [B,T], which should be like those the model was trained on, and on random
-// segments of the same tokens, repeated. The statistics are those of `tokens`.
+// segments of the same tokens, repeated: both say which role a head has. The statistics are those of `tokens`.
 std::vector<SurveyedHead> survey_heads(Context& context, const Model& model, const ConstTensorView& tokens,
                                        const SurveyOptions& options = {});
-// On texts. If no separators are named, they are punctuation and what the tokenizer puts around a text.
+// On texts, if the model has a tokenizer. Its roles do not depend on them: they are found once, on texts that come with
+// polyhead, and kept in the cache that POLYHEAD_CACHE names. If no separators are named, they are punctuation.
 std::vector<SurveyedHead> survey_heads(Context& context, const Model& model, const std::vector<std::string>& texts,
                                        const SurveyOptions& options = {});
 

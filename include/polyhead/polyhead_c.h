@@ -495,7 +495,7 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_survey_heads(polyhead_context* contex
                                                         const int32_t* separators, size_t separator_count,
                                                         uint64_t seed, polyhead_surveyed_head* heads, size_t head_size,
                                                         double* sums, size_t sum_count);
-/* On texts; text_sizes NULL: each ends with a 0. separator_count 0: punctuation and what stands around a text. */
+/* On texts; text_sizes NULL: each ends with a 0. separator_count 0: punctuation. Roles do not depend on these texts. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_survey_texts(polyhead_context* context, const polyhead_model* model,
                                                         const char* const* texts, const size_t* text_sizes,
                                                         size_t text_count, const int32_t* separators,

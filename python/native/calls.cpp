@@ -109,7 +109,7 @@ PyMethodDef calls[] = {
     POLYHEAD_CALL(model_score),     POLYHEAD_CALL(survey_heads),
     POLYHEAD_CALL(patch_heads),     POLYHEAD_CALL(importance),
     POLYHEAD_CALL(prune),           POLYHEAD_CALL(without_heads),
-    {nullptr, nullptr, 0, nullptr},
+    POLYHEAD_CALL(survey_texts),    {nullptr, nullptr, 0, nullptr},
 };
 
 }  // namespace polyhead::native

@@ -18,7 +18,7 @@ from ._heads import Estimate, Head, HeadImportance, HeadTable, PatchedHead, Patc
 from ._library import FULL_STATISTICS, Handle, context, native, record, statistic_names, version
 from ._numbers import natural, number, whole
 from ._tensors import Tensors, result_array
-from ._text import BEGINNING, ENDING, MARKS, Tokenizer, are_texts, integers, is_conversation, named, path_bytes, utf8
+from ._text import BEGINNING, ENDING, Tokenizer, are_texts, integers, is_conversation, named, path_bytes, utf8
 
 _INFO, _EXAMPLES, _SURVEYED, _PATCHING, _PATCHED, _IMPORTANT, _STEP = map(
     record, ("model_info", "examples", "surveyed_head", "patching", "patched_head", "head_importance", "prune_step"))
@@ -77,6 +77,12 @@ class _Batches:
                             None if batch.lengths is None else integers(batch.lengths, f"{name}.lengths", (1,)))
             made["tokens"], made["targets"], made["lengths"] = given.at
             self._kept.append(given)
+
+
+def _texts_in_c(texts: Union[str, Sequence[str]]) -> Tuple[Any, np.ndarray]:
+    """Where texts lie, and their bytes."""
+    given = [utf8(text, "texts") for text in ([texts] if isinstance(texts, str) else texts)]
+    return (ctypes.c_char_p * len(given))(*given), np.array([len(text) for text in given], np.uint64)
 
 
 class Model:
@@ -146,10 +152,8 @@ class Model:
     def _rows(self, texts: Union[str, Sequence[str]], length: int = 0) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Texts as (tokens [B,T], targets [B,T], lengths [B]); a long one fills several rows."""
         model, results = self._open("texts"), Handle("results")
-        given = [utf8(text, "texts") for text in ([texts] if isinstance(texts, str) else texts)]
-        sizes = np.array([len(text) for text in given], np.uint64)
-        addresses = (ctypes.c_char_p * len(given))(*given)
-        native.model_examples(model.value, ctypes.addressof(addresses), sizes, len(given), length, results.into)
+        addresses, sizes = _texts_in_c(texts)
+        native.model_examples(model.value, ctypes.addressof(addresses), sizes, len(sizes), length, results.into)
         return result_array(results, "tokens"), result_array(results, "targets"), result_array(results, "lengths")
 
     def _sequences(self, tokens: Any, lengths: Any) -> Tuple[Any, Any]:
@@ -324,7 +328,9 @@ class Model:
     def survey(self, tokens: Any, lengths: Any = None, separators: Optional[Sequence[int]] = None, seed: int = 1) -> "HeadTable":
         """What every head does on tokens [B,T], or texts, such as the model was trained on: statistics and roles.
 
-        separators  tokens for the role "separator" (default: for texts punctuation and what stands around a text, else none)
+        Roles on texts are the model's own, whatever they say: found once on texts that come with polyhead, and kept in its cache.
+
+        separators  tokens for the role "separator" (default: for texts punctuation, else none)
 
         >>> import numpy as np, polyhead
         >>> tokens = np.stack([np.tile(np.random.default_rng(n).permutation(16), 2) for n in range(4)])
@@ -333,16 +339,16 @@ class Model:
         [(0, 0, 'previous token'), (1, 0, 'induction')]
         """
         model = self._open("survey")
-        if are_texts(tokens):
-            with named("tokens"):
-                tokens, _, lengths = self._rows(tokens)
-            if separators is None:
-                separators = sum(map(self.tokenizer._of_kind, (BEGINNING, ENDING, MARKS) if self.is_encoder else (BEGINNING, MARKS)), [])
         marks = integers([] if separators is None else separators, "separators", (1,))
         found, sums = np.zeros(len(self.heads), _SURVEYED), np.empty((len(self.heads), FULL_STATISTICS))
-        native.survey_heads(context(), model.value, integers(tokens, "tokens", (2,)),
-                            None if lengths is None else integers(lengths, "lengths", (1,)), marks, len(marks), natural(seed, "seed"), found,
-                            found.itemsize, sums, FULL_STATISTICS)
+        into = marks, len(marks), natural(seed, "seed"), found, found.itemsize, sums, FULL_STATISTICS
+        if are_texts(tokens):
+            with named("tokens"):
+                addresses, sizes = _texts_in_c(tokens)
+                native.survey_texts(context(), model.value, ctypes.addressof(addresses), sizes, len(sizes), *into)
+        else:
+            native.survey_heads(context(), model.value, integers(tokens, "tokens", (2,)),
+                                None if lengths is None else integers(lengths, "lengths", (1,)), *into)
         return HeadTable(
             SurveyedHead(layer, head, role.decode() or None, score, dict(zip(statistic_names, values)))
             for ((layer, head), role, score), values in zip(found.tolist(), sums.tolist()))

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/processors.h"
+#include "heads/kept_roles.h"
 #include "heads/sinks.h"
 #include "model/memory.h"
 #include "ops/call.h"
@@ -72,11 +73,31 @@ int host_threads(const Context& context) {
 // both are fast.
 std::vector<heads::HeadRoles> untrained_roles(Context& context, const model::Transformer& model,
                                               const Material& material, std::uint64_t seed) {
-  const model::Transformer untrained(model.config(), seed, model.dtype(), model.allocator(), host_threads(context),
-                                     model::Drawn::uniform);
+  const auto draw = [&] {
+    return std::make_unique<model::Transformer>(model.config(), seed, model.dtype(), model.allocator(),
+                                                host_threads(context), model::Drawn::uniform);
+  };
+  if (material.tokenizer != nullptr) {
+    auto roles = heads::untrained_roles(context, model.config(), *material.tokenizer, seed, draw);
+    if (!roles.empty()) return roles;
+  }
+  const std::unique_ptr<model::Transformer> untrained = draw();
   autograd::Tape tape(context, false);
   tape.pack_weights(ops::Products::coarse);
-  return heads::survey_roles(tape, untrained, material.probes).roles;
+  return heads::survey_roles(tape, *untrained, material.probes).roles;
+}
+
+// Relations come from the material alone; they are more specific than what follows them.
+void add_relations(const heads::Survey& plain, std::vector<heads::HeadRoles>& to) {
+  if (plain.chance.relations.empty()) return;
+  const std::vector<heads::HeadRoles> found = heads::roles(plain, plain);
+  for (std::size_t n = 0; n < to.size(); ++n) {
+    const auto at = std::find_if(to[n].scores.begin(), to[n].scores.end(),
+                                 [](const auto& score) { return score.role == heads::kPreviousRole; });
+    std::vector<heads::RoleScore> relations = found[n].scores;
+    std::erase_if(relations, [&](const auto& score) { return !plain.chance.relations.contains(score.role); });
+    to[n].scores.insert(at, relations.begin(), relations.end());
+  }
 }
 
 // The model is in memory already; its packed weights and the untrained model are not.
@@ -106,8 +127,13 @@ void expect_memory(std::string_view op, const model::Config& config, const Mater
       {.batch = tokens.shape()[0], .tokens = tokens.shape()[1], .backward = backward, .row_statistics = true});
 }
 
-std::vector<heads::HeadRoles> roles_of(Context& context, model::Transformer& model, const Material& material) {
-  return heads::survey_roles(context, model, material.probes).roles;
+heads::SurveyedRoles survey_roles(Context& context, const model::Transformer& model, const Material& material) {
+  std::vector<heads::HeadRoles> roles;
+  if (material.tokenizer != nullptr) roles = heads::standard_roles(context, model, *material.tokenizer);
+  if (roles.empty()) return heads::survey_roles(context, model, material.probes);
+  heads::Survey plain = heads::survey(context, model, material.probes.plain, material.probes.counts);
+  add_relations(plain, roles);
+  return {std::move(plain), std::move(roles)};
 }
 
 double highest(const std::vector<heads::HeadRoles>& heads, const std::string& role) {
@@ -132,7 +158,7 @@ Examination examine(Context& context, model::Transformer& model, const Material&
     found.loss = whole.mean_loss();
     found.accuracy = whole.accuracy();
     begin("where they look");
-    heads::SurveyedRoles surveyed = heads::survey_roles(context, model, material.probes);
+    heads::SurveyedRoles surveyed = survey_roles(context, model, material);
     found.survey = std::move(surveyed.plain);
     found.roles = std::move(surveyed.roles);
     begin("an untrained model");

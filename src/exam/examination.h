@@ -28,7 +28,7 @@ struct Examination {
   std::vector<heads::HeadRoles> untrained;  // of a model of the same shape before training: a control
   std::vector<HeadImportance> importance;   // for an encoder: by its embedding, without gradients
   std::vector<Nearest> nearest;
-  std::optional<double> sinks;  // the share of heads that rest on the first token, if the material has `sinks`
+  std::optional<Estimate> sinks;  // the share of heads that rest on the first token, if the material has `sinks`
 
   // Rank correlations between the normalised gradient and the two kinds of damage, over heads whose damage was
   // measured.
@@ -57,7 +57,9 @@ void expect_memory(std::string_view op, const model::Config& config, const Mater
 Examination examine(Context& context, model::Transformer& model, const Material& material,
                     const ExamineOptions& options = {});
 
-std::vector<heads::HeadRoles> roles_of(Context& context, model::Transformer& model, const Material& material);
+// What heads do on the material's plain probes, and their roles: by the standard probe if the model brings a tokenizer,
+// else by the material.
+heads::SurveyedRoles survey_roles(Context& context, const model::Transformer& model, const Material& material);
 
 // The highest score of any head in this role; 0 if there is none.
 double highest(const std::vector<heads::HeadRoles>& heads, const std::string& role);

@@ -25,7 +25,7 @@ class Bytes final : public Language {
     return tokens;
   }
   std::string token_text(std::int32_t token) const override { return std::string(1, static_cast<char>(token)); }
-  Tokens special() const override { return {'\n', ' ', '.', ','}; }
+  Tokens separators() const override { return {'\n', ' ', '.', ','}; }
   Tokens ordinary() const override {
     Tokens letters;
     for (std::int32_t letter = 'a'; letter <= 'z'; ++letter) letters.push_back(letter);
@@ -44,9 +44,9 @@ class TaskWords final : public Language {
     return words_.tokens_of(text, [](const std::string& what) { throw Error(ErrorCode::input, "text", what); });
   }
   std::string token_text(std::int32_t token) const override { return task_->token_text(token); }
-  Tokens special() const override { return task_->special_tokens(); }
+  Tokens separators() const override { return task_->special_tokens(); }
   Tokens ordinary() const override {
-    const Tokens marks = special();
+    const Tokens marks = separators();
     Tokens rest;
     for (std::int32_t token = 0; token < task_->vocabulary(); ++token) {
       if (std::find(marks.begin(), marks.end(), token) == marks.end()) rest.push_back(token);
@@ -54,7 +54,7 @@ class TaskWords final : public Language {
     return rest;
   }
   Tokens beginning() const override {
-    const Tokens marks = special(), drawn = task_->sequence(train::Split::validation, 1, 0).tokens;
+    const Tokens marks = separators(), drawn = task_->sequence(train::Split::validation, 1, 0).tokens;
     const bool marked = std::find(marks.begin(), marks.end(), drawn[0]) != marks.end();
     return marked ? Tokens{drawn[0]} : Tokens{};
   }
@@ -99,12 +99,8 @@ class Tokenized final : public Language {
     return tokens;
   }
   std::string token_text(std::int32_t token) const override { return text::shown_alone(tokenizer_, token); }
-  Tokens special() const override {
-    Tokens all = text::marks_of(tokenizer_);
-    all.insert(all.end(), tokenizer_.beginning().begin(), tokenizer_.beginning().end());
-    if (encoder_) all.insert(all.end(), tokenizer_.ending().begin(), tokenizer_.ending().end());
-    return all;
-  }
+  Tokens separators() const override { return text::marks_of(tokenizer_); }
+  Tokens special() const override { return text::special_of(tokenizer_); }
   // The first tokens of a vocabulary are the commonest. In another alphabet few are such words: then any token will do.
   Tokens ordinary() const override {
     Tokens words;
@@ -121,6 +117,7 @@ class Tokenized final : public Language {
     return "The animal didn't cross the road because it was too tired. The animal didn't cross the road";
   }
   std::string hint() const override { return "Any text."; }
+  const text::Tokenizer* tokenizer() const override { return &tokenizer_; }
 
  private:
   text::Tokenizer tokenizer_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/config.h"
+#include "text/tokenizer.h"
 
 namespace polyhead::exam {
 
@@ -18,12 +19,14 @@ class Language {
   // As the model reads a text, with the tokens around it. Throws Error (input) for a word without a token.
   virtual std::vector<std::int32_t> tokens_of(const std::string& text) const = 0;
   virtual std::string token_text(
-      std::int32_t token) const = 0;                        // by itself, blanks and all; may be part of a character
-  virtual std::vector<std::int32_t> special() const = 0;    // tokens without a meaning of their own
-  virtual std::vector<std::int32_t> ordinary() const = 0;   // enough of the others to draw from
-  virtual std::vector<std::int32_t> beginning() const = 0;  // what every text begins with
-  virtual std::string example() const = 0;                  // a text to begin with
-  virtual std::string hint() const = 0;                     // what may be typed
+      std::int32_t token) const = 0;                         // by itself, blanks and all; may be part of a character
+  virtual std::vector<std::int32_t> separators() const = 0;  // punctuation and the like
+  virtual std::vector<std::int32_t> special() const { return {}; }      // tokens that the tokenizer calls special
+  virtual std::vector<std::int32_t> ordinary() const = 0;               // enough of the others to draw from
+  virtual std::vector<std::int32_t> beginning() const = 0;              // what every text begins with
+  virtual std::string example() const = 0;                              // a text to begin with
+  virtual std::string hint() const = 0;                                 // what may be typed
+  virtual const text::Tokenizer* tokenizer() const { return nullptr; }  // of a model that brings one
 };
 
 // For a model that polyhead trained on a task or on bytes, or one with a tokenizer. Refuses (input) any other folder.

@@ -166,7 +166,8 @@ std::vector<Linked> read_sequences(const std::filesystem::path& file, const Line
 }
 
 // [B,T], T of the longest; padding is token 0.
-heads::Probe probe_of(std::span<const Linked> rows, std::size_t longest, const std::vector<std::int32_t>& special) {
+heads::Probe probe_of(std::span<const Linked> rows, std::size_t longest, const std::vector<std::int32_t>& separators,
+                      const std::vector<std::int32_t>& special) {
   const auto B = std::ssize(rows), T = static_cast<std::int64_t>(longest);
   Tensor tokens = Tensor::zeros({B, T}, DType::i32), lengths = Tensor::empty({B}, DType::i32);
   for (std::int64_t b = 0; b < B; ++b) {
@@ -174,7 +175,7 @@ heads::Probe probe_of(std::span<const Linked> rows, std::size_t longest, const s
     std::copy(row.begin(), row.end(), tokens.as<std::int32_t>() + b * T);
     lengths.as<std::int32_t>()[b] = static_cast<std::int32_t>(row.size());
   }
-  heads::Probe probe = heads::make_probe(tokens, lengths, special, 1);
+  heads::Probe probe = heads::make_probe(tokens, lengths, separators, 1, special);
   for (std::int64_t b = 0; b < B; ++b) {
     for (heads::Relation relation : rows[static_cast<std::size_t>(b)].relations) {
       relation.sequence = b;
@@ -185,7 +186,7 @@ heads::Probe probe_of(std::span<const Linked> rows, std::size_t longest, const s
 }
 
 std::vector<heads::Probe> load(const std::filesystem::path& file, const LineReader& reader,
-                               const std::vector<std::int32_t>& special) {
+                               const std::vector<std::int32_t>& separators, const std::vector<std::int32_t>& special) {
   const std::vector<Linked> all = read_sequences(file, reader);
   std::vector<heads::Probe> probes;
   for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
@@ -195,7 +196,7 @@ std::vector<heads::Probe> load(const std::filesystem::path& file, const LineRead
       if (end > begin && with * (end - begin + 1) > kTokens) break;
       longest = with;
     }
-    probes.push_back(probe_of(std::span(all).subspan(begin, end - begin), longest, special));
+    probes.push_back(probe_of(std::span(all).subspan(begin, end - begin), longest, separators, special));
   }
   return probes;
 }
@@ -203,12 +204,12 @@ std::vector<heads::Probe> load(const std::filesystem::path& file, const LineRead
 }  // namespace
 
 std::vector<heads::Probe> load_links(const std::filesystem::path& file, const train::Task& task) {
-  return load(file, OfTask(task), task.special_tokens());
+  return load(file, OfTask(task), task.special_tokens(), {});
 }
 
 std::vector<heads::Probe> load_links(const std::filesystem::path& file, const text::Tokenizer& tokenizer,
                                      const Reading& reading, const model::Config& config) {
-  return load(file, OfText(tokenizer, reading, config), reading.special());
+  return load(file, OfText(tokenizer, reading, config), reading.marks, reading.special);
 }
 
 }  // namespace polyhead::exam

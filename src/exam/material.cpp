@@ -183,9 +183,13 @@ Material make_material(const train::Task& task, const MaterialOptions& options) 
   return material;
 }
 
+std::int64_t windows_in_a_part(const Reading& reading, std::int64_t length) {
+  return Windows(reading, length).count() / 3;
+}
+
 Material make_material(const Reading& reading, std::int64_t length, const MaterialOptions& options) {
   const Windows windows(reading, length);
-  const std::int64_t each = windows.count() / 3;  // of a part
+  const std::int64_t each = windows.count() / 3;
   if (each < options.samples) {
     throw Error(ErrorCode::value, "material",
                 "the text: expected " + std::to_string(3 * options.samples) + " windows of " + std::to_string(length) +
@@ -205,16 +209,19 @@ Material make_material(const Reading& reading, std::int64_t length, const Materi
     }
     ++part;
   }
-  const std::vector<std::int32_t> special = reading.special();
   heads::Probes& probes = material.probes;
   for (const Examples& some : material.ranking) {
-    probes.plain.push_back(heads::make_probe(some.tokens, {}, special, options.seed + probes.plain.size()));
+    probes.plain.push_back(
+        heads::make_probe(some.tokens, {}, reading.marks, options.seed + probes.plain.size(), reading.special));
   }
   probes.counts.assign(static_cast<std::size_t>(reading.vocabulary), 0);
   for (const std::int32_t token : reading.tokens) ++probes.counts[static_cast<std::size_t>(token)];
-  heads::add_repeats(probes, special,
+  std::vector<std::int32_t> unread = reading.special;
+  unread.insert(unread.end(), reading.marks.begin(), reading.marks.end());
+  heads::add_repeats(probes, unread,
                      {.beginning = reading.beginning, .batch = options.batch, .length = length, .seed = options.seed},
                      options.samples);
+  material.tokenizer = reading.tokenizer;
   if (options.sinks) material.sinks = sink_windows(reading, options.samples, draws);
   return material;
 }

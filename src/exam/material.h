@@ -26,7 +26,8 @@ struct Material {
   // The plain ones are the sequences of `ranking`, with the relations that the task knows; tokens are counted in
   // training, or in the text.
   heads::Probes probes;
-  std::vector<Tensor> sinks;  // i32 [B,64]: windows of a text to count sinks in
+  std::vector<Tensor> sinks;                           // i32 [B,64]: windows of a text to count sinks in
+  std::shared_ptr<const text::Tokenizer> tokenizer{};  // of a model whose roles the standard probe finds
 };
 
 // Throws Error (value) if the task has too few different sequences.
@@ -35,6 +36,9 @@ Material make_material(const train::Task& task, const MaterialOptions& options =
 // From a text: windows of `length` tokens, including those that the tokenizer puts around a text. They do not overlap,
 // and every third belongs to the same part, whatever the seed. Throws Error (value) if the text is too short.
 Material make_material(const Reading& reading, std::int64_t length, const MaterialOptions& options = {});
+
+// How many windows a part of the text has.
+std::int64_t windows_in_a_part(const Reading& reading, std::int64_t length);
 
 // All of a text in such windows, the last of which may be shorter: every token but the first is a target once.
 std::vector<Examples> all_windows(const Reading& reading, std::int64_t length, std::int64_t batch);

@@ -7,10 +7,14 @@
 
 #include "autograd/functions.h"
 #include "core/numbers.h"
+#include "exam/material.h"
+#include "heads/kept_roles.h"
+#include "heads/standard_probe.h"
 #include "model/checkpoint.h"
 #include "model/memory.h"
 #include "model/score.h"
 #include "ops/on_host.h"
+#include "train/run.h"
 
 namespace polyhead::exam {
 namespace {
@@ -61,17 +65,32 @@ void read_output(autograd::Tape& tape, const model::Config& config, autograd::Va
   seen.losses = std::move(found.losses);
 }
 
+// As `heads` finds them; none if what the model was trained on is not there any more.
+std::vector<heads::HeadRoles> roles_of(Context& context, const model::Transformer& model,
+                                       const std::filesystem::path& folder, const Language& language) {
+  if (language.tokenizer() != nullptr) return heads::standard_roles(context, model, *language.tokenizer());
+  try {
+    train::Plan plan = train::load_plan(folder);
+    return heads::survey_roles(context, model, make_material(*train::task_of(plan)).probes).roles;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 Observer::Observer(Context& context, const std::filesystem::path& model)
     : context_(context),
       model_(model::load(model, context)),
       language_(language_of(model, model_->config())),
+      separators_(language_->separators()),
       special_(language_->special()),
       tape_(context, false) {
   model::expect_memory("view", model_->config(), 0, {.batch = kRepeats, .tokens = kRepeatLength},
                        model::packed_bytes(*model_));
   tape_.pack_weights();
+  roles_ = roles_of(context, *model_, model, *language_);
+  if (!roles_.empty() || model_->config().head_count() == 0) return;
   heads::RepeatProbe random{.alphabet = language_->ordinary(),
                             .beginning = language_->beginning(),
                             .batch = kRepeats,
@@ -102,13 +121,21 @@ model::Gates Observer::gates_of(const GateList& list) const {
 Observation Observer::observe(const std::vector<std::int32_t>& tokens, const GateList& list) {
   model::expect_memory("view", model_->config(), 0, {.tokens = std::ssize(tokens), .row_statistics = true});
   model::Gates gates = gates_of(list);
-  Observation seen{.tokens = tokens, .survey = {}, .roles = {}, .expected = {}, .losses = {}, .embedding = {}};
+  Observation seen{
+      .tokens = tokens, .survey = {}, .roles = {}, .note = {}, .expected = {}, .losses = {}, .embedding = {}};
   std::vector<heads::Probe> probes;
-  probes.push_back(heads::make_probe(row_of(tokens), {}, special_, 1));
+  probes.push_back(heads::make_probe(row_of(tokens), {}, separators_, 1, special_));
   const auto read = [&](autograd::Variable output) { read_output(tape_, model_->config(), output, seen); };
   seen.survey =
       heads::survey(tape_, *model_, probes, {}, {.gates = list.empty() ? nullptr : gates.get(), .on_output = read});
-  seen.roles = heads::roles(seen.survey, repeats_);
+  seen.roles = roles_.empty() ? heads::roles(seen.survey, repeats_) : roles_;
+  if (!roles_.empty() || std::ssize(tokens) >= heads::kFewestTokens) return seen;
+  for (heads::HeadRoles& head : seen.roles) {
+    for (heads::RoleScore& score : head.scores) score.number_only = true;
+  }
+  seen.note = "No roles are named: what this model was trained on is not there any more, and a text of " +
+              std::to_string(tokens.size()) + " tokens is too short to tell them by; it takes " +
+              std::to_string(heads::kFewestTokens) + ".";
   return seen;
 }
 
@@ -165,7 +192,8 @@ std::vector<HeadImportance> Observer::gradients(const std::vector<std::int32_t>&
 
 Damage Observer::damage(const Observation& whole, const HeadId& head) {
   model::Gates gates = gates_of({{head, 0.0F}});
-  Observation without{.tokens = whole.tokens, .survey = {}, .roles = {}, .expected = {}, .losses = {}, .embedding = {}};
+  Observation without{
+      .tokens = whole.tokens, .survey = {}, .roles = {}, .note = {}, .expected = {}, .losses = {}, .embedding = {}};
   const Tensor row = row_of(whole.tokens);
   tape_.clear();
   read_output(tape_, model_->config(), model_->forward(tape_, row, {.gates = gates.get()}), without);

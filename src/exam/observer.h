@@ -20,7 +20,8 @@ using GateList = std::vector<std::pair<HeadId, float>>;  // those that are not 1
 struct Observation {
   std::vector<std::int32_t> tokens;
   heads::Survey survey;                 // on this text
-  std::vector<heads::HeadRoles> roles;  // on this text and on random repeats, the latter with all gates at 1
+  std::vector<heads::HeadRoles> roles;  // of the model, whatever the text; with all gates at 1
+  std::string note{};                   // why there are none
   // Of a language model: what it expects after each token. Of a classifier: the classes, in one row.
   std::vector<std::vector<model::Likely>> expected;
   std::vector<double> losses;     // of a language model: of token t + 1 at t, so one fewer than tokens
@@ -37,8 +38,8 @@ struct Damage {
 // Not for several threads at once.
 class Observer {
  public:
-  // Refuses (input) what cannot be loaded. Surveys the heads on random repeats, which takes about as long as reading
-  // 512 tokens.
+  // Refuses (input) what cannot be loaded. Finds the roles of the heads: by the standard probe, unless they are kept
+  // already, or on sequences of the model's task.
   Observer(Context& context, const std::filesystem::path& model);
 
   const model::Transformer& model() const noexcept { return *model_; }
@@ -70,9 +71,10 @@ class Observer {
   Context& context_;
   std::unique_ptr<model::Transformer> model_;
   std::unique_ptr<Language> language_;
-  std::vector<std::int32_t> special_;
-  autograd::Tape tape_;  // keeps the weights packed from text to text
-  heads::Survey repeats_;
+  std::vector<std::int32_t> separators_, special_;
+  autograd::Tape tape_;                  // keeps the weights packed from text to text
+  std::vector<heads::HeadRoles> roles_;  // empty if what the model was trained on is not there any more
+  heads::Survey repeats_;                // then of random repeats
 };
 
 }  // namespace polyhead::exam

@@ -46,7 +46,7 @@ void expect_same_shape(const model::Transformer& one, const model::Transformer& 
 }
 
 report::Model describe(const Observer& observer, const std::string& name, const Observation& seen) {
-  report::Model model{name, "", {}, {}};
+  report::Model model{name, seen.note, {}, {}};
   for (std::size_t n = 0; n < seen.roles.size(); ++n) {
     model.heads.push_back(report::describe(seen.roles[n], &seen.survey.heads[n]));
   }

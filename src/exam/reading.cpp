@@ -13,13 +13,6 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 28;
 
 }  // namespace
 
-std::vector<std::int32_t> Reading::special() const {
-  std::vector<std::int32_t> all = beginning;
-  all.insert(all.end(), ending.begin(), ending.end());
-  all.insert(all.end(), marks.begin(), marks.end());
-  return all;
-}
-
 bool reads_text(const std::filesystem::path& model) {
   if (!model::is_own(model)) return true;
   const auto has = [&](const char* name) { return io::is_there(model / name); };
@@ -40,11 +33,13 @@ Reading reading_of(Encoded encoded, const std::filesystem::path& model, const mo
   Reading reading{.tokens = std::move(encoded.tokens),
                   .beginning = tokenizer.beginning(),
                   .ending = {},
+                  .special = text::special_of(tokenizer),
                   .marks = {},
                   .vocabulary = config.vocabulary,
                   .bytes = encoded.bytes};
   if (config.kind == model::Kind::encoder) reading.ending = tokenizer.ending();
   reading.marks = text::marks_of(tokenizer);
+  reading.tokenizer = std::make_shared<text::Tokenizer>(std::move(encoded.tokenizer));
   return reading;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <vector>
 
 #include "model/config.h"
@@ -14,11 +15,11 @@ struct Reading {
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> beginning;  // what the tokenizer puts before every text
   std::vector<std::int32_t> ending;     // and, for an encoder, after it
+  std::vector<std::int32_t> special;    // both, and whatever else the tokenizer calls special
   std::vector<std::int32_t> marks;      // tokens that are punctuation or the end of a line
   std::int64_t vocabulary = 0;          // of the model
   std::int64_t bytes = 0;               // of the text
-
-  std::vector<std::int32_t> special() const;  // the beginning, the ending and the marks
+  std::shared_ptr<const text::Tokenizer> tokenizer{};
 };
 
 // Whether a model has a tokenizer and so takes any text: models of others do, also after pruning.

@@ -4,10 +4,13 @@
 
 #include "core/row_major.h"
 #include "heads/importance.h"
+#include "heads/kept_roles.h"
 #include "heads/patching.h"
 #include "heads/pruning.h"
 #include "heads/roles.h"
 #include "ops/on_host.h"
+#include "text/marks.h"
+#include "text/speech.h"
 
 namespace polyhead {
 namespace {
@@ -67,6 +70,40 @@ std::vector<std::int32_t> common_beginning(const ConstTensorView& tokens) {
   return {*first};
 }
 
+// `tokenizer`: of a model that reads text, whose roles the standard probe finds; null: these sequences do.
+std::vector<SurveyedHead> survey_on(Context& context, const Model& model, const ConstTensorView& tokens,
+                                    const SurveyOptions& options, const std::vector<std::int32_t>& special,
+                                    const text::Tokenizer* tokenizer) {
+  const OnHost on_host(context, tokens), lengths_on_host(context, options.lengths);
+  const ConstTensorView all = on_host.view(), lengths = lengths_on_host.view();
+  expect_sequences(model, all, lengths);
+  const std::int64_t B = all.shape(0);
+  heads::Probes probes{{}, {}, count_tokens(model, all, lengths)};
+  for (std::int64_t b = 0; b < B; b += kBatch) {
+    const std::int64_t end = std::min(b + kBatch, B);
+    probes.plain.push_back(heads::make_probe(all.slice(0, b, end),
+                                             lengths.present() ? lengths.slice(0, b, end) : lengths, options.separators,
+                                             options.seed + probes.plain.size(), special));
+  }
+  heads::SurveyedRoles found;
+  if (tokenizer != nullptr) found.roles = heads::standard_roles(context, model.transformer(), *tokenizer);
+  if (!found.roles.empty()) {
+    found.plain = heads::survey(context, model.transformer(), probes.plain, probes.counts);
+  } else {
+    heads::add_repeats(
+        probes, options.separators,
+        {.beginning = common_beginning(all), .batch = kBatch, .length = all.shape(1), .seed = options.seed}, B);
+    found = heads::survey_roles(context, model.transformer(), probes);
+  }
+  std::vector<SurveyedHead> heads;
+  for (std::size_t n = 0; n < found.roles.size(); ++n) {
+    const heads::RoleScore* role = found.roles[n].role();
+    heads.push_back({found.roles[n].id, found.plain.heads[n].sums, role == nullptr ? "" : role->role,
+                     role == nullptr ? 0 : role->score});
+  }
+  return heads;
+}
+
 // 'The' ' cat'
 std::string in_pieces(const Tokenizer& tokenizer, std::span<const std::int32_t> tokens) {
   std::string pieces;
@@ -89,45 +126,17 @@ std::optional<std::int32_t> one_token(const Tokenizer& tokenizer, const std::opt
 
 std::vector<SurveyedHead> survey_heads(Context& context, const Model& model, const ConstTensorView& tokens,
                                        const SurveyOptions& options) {
-  const OnHost on_host(context, tokens), lengths_on_host(context, options.lengths);
-  const ConstTensorView all = on_host.view(), lengths = lengths_on_host.view();
-  expect_sequences(model, all, lengths);
-  const std::int64_t B = all.shape(0);
-  heads::Probes probes{{}, {}, count_tokens(model, all, lengths)};
-  for (std::int64_t b = 0; b < B; b += kBatch) {
-    const std::int64_t end = std::min(b + kBatch, B);
-    probes.plain.push_back(heads::make_probe(all.slice(0, b, end),
-                                             lengths.present() ? lengths.slice(0, b, end) : lengths, options.separators,
-                                             options.seed + probes.plain.size()));
-  }
-  heads::add_repeats(
-      probes, options.separators,
-      {.beginning = common_beginning(all), .batch = kBatch, .length = all.shape(1), .seed = options.seed}, B);
-  const auto [survey, roles] = heads::survey_roles(context, model.transformer(), probes);
-  std::vector<SurveyedHead> found;
-  for (std::size_t n = 0; n < roles.size(); ++n) {
-    const heads::RoleScore* role = roles[n].role();
-    found.push_back(
-        {roles[n].id, survey.heads[n].sums, role == nullptr ? "" : role->role, role == nullptr ? 0 : role->score});
-  }
-  return found;
+  return survey_on(context, model, tokens, options, {}, nullptr);
 }
 
 std::vector<SurveyedHead> survey_heads(Context& context, const Model& model, const std::vector<std::string>& texts,
                                        const SurveyOptions& options) {
+  const text::Tokenizer& tokenizer = model.tokenizer().speech().tokenizer;
   SurveyOptions chosen = options;
-  const Tokenizer& tokenizer = model.tokenizer();
-  if (chosen.separators.empty()) {
-    chosen.separators = tokenizer.marks();
-    const auto add = [&](const std::vector<std::int32_t>& more) {
-      chosen.separators.insert(chosen.separators.end(), more.begin(), more.end());
-    };
-    add(tokenizer.beginning());
-    if (model.is_encoder()) add(tokenizer.ending());
-  }
+  if (chosen.separators.empty()) chosen.separators = text::marks_of(tokenizer);
   const Examples rows = model.examples(texts);
   chosen.lengths = rows.lengths;
-  return survey_heads(context, model, rows.tokens, chosen);
+  return survey_on(context, model, rows.tokens, chosen, text::special_of(tokenizer), &tokenizer);
 }
 
 Patching patch_heads(Context& context, const Model& model, std::string_view clean, std::string_view corrupted,

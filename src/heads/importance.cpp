@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/numbers.h"
+#include "heads/intervals.h"
 #include "heads/knockout.h"
 #include "ops/on_host.h"
 
@@ -127,6 +128,15 @@ Estimate estimate(const std::vector<double>& values) {
   for (const double value : values) squares += (value - mean) * (value - mean);
   const double half = student(static_cast<std::int64_t>(values.size()) - 1) * std::sqrt(squares / (n - 1) / n);
   return {mean, mean - half, mean + half};
+}
+
+std::vector<bool> damage_findings(const std::vector<HeadImportance>& heads, std::int64_t sequences) {
+  std::vector<double> p;
+  const std::int64_t freedom = std::max<std::int64_t>(sequences - 1, 1);
+  for (const HeadImportance& head : heads) {
+    p.push_back(student_p(head.zero.mean, (head.zero.high - head.zero.mean) / student(freedom), freedom));
+  }
+  return findings(p);
 }
 
 std::vector<HeadImportance> gradient_importance(Context& context, const model::Transformer& model,

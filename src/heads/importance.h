@@ -15,6 +15,10 @@ namespace polyhead::heads {
 // The mean and Student's 95 % interval; for one value, that value.
 Estimate estimate(const std::vector<double>& values);
 
+// Of which heads it can be said that their absence, output 0, changes the loss: of those said so, one in twenty may be
+// chance. Their intervals are over so many sequences.
+std::vector<bool> damage_findings(const std::vector<HeadImportance>& heads, std::int64_t sequences);
+
 // The functions below throw Error (value) if a loss, an embedding or a gradient is not finite: then nothing can be
 // ranked.
 //

@@ -18,6 +18,10 @@ Draws draws_for(std::uint64_t seed, std::int64_t sequence, Purpose purpose) {
   return {seed, static_cast<std::uint32_t>(sequence), purpose, kDomain};
 }
 
+bool contains(const std::vector<std::int32_t>& all, std::int32_t token) {
+  return std::find(all.begin(), all.end(), token) != all.end();
+}
+
 void fill_targets(std::span<const std::int32_t> tokens, Draws& draws, std::int32_t* targets) {
   const Occurrences found = occurrences(tokens);
   const auto length = static_cast<std::int32_t>(tokens.size());
@@ -35,13 +39,16 @@ void fill_targets(std::span<const std::int32_t> tokens, Draws& draws, std::int32
 }  // namespace
 
 Probe make_probe(const ConstTensorView& tokens, const ConstTensorView& lengths,
-                 const std::vector<std::int32_t>& special, std::uint64_t seed) {
+                 const std::vector<std::int32_t>& separators, std::uint64_t seed,
+                 const std::vector<std::int32_t>& special) {
   const std::int64_t B = tokens.shape(0), T = tokens.shape(1);
   Probe probe{Tensor::empty({B, T}, DType::i32),
               Tensor(),
               Tensor::zeros({B, T}, DType::boolean),
+              Tensor(),
               Tensor::empty({B, T, 4}, DType::i32),
-              {}};
+              {},
+              0};
   std::copy_n(tokens.as<std::int32_t>(), B * T, probe.tokens.as<std::int32_t>());
   if (lengths.present()) {
     probe.lengths = Tensor::empty({B}, DType::i32);
@@ -53,8 +60,13 @@ Probe make_probe(const ConstTensorView& tokens, const ConstTensorView& lengths,
     const std::int32_t* row = tokens.as<std::int32_t>() + b * T;
     Draws draws = draws_for(seed, b, kTargets);
     fill_targets({row, static_cast<std::size_t>(length)}, draws, probe.targets.as<std::int32_t>() + b * T * 4);
-    for (std::int64_t t = 0; t < length; ++t) {
-      probe.marked.as<bool>()[b * T + t] = std::find(special.begin(), special.end(), row[t]) != special.end();
+    for (std::int64_t t = 1; t < length; ++t) {
+      if (!contains(special, row[t])) {
+        probe.separators.as<bool>()[b * T + t] = contains(separators, row[t]);
+        continue;
+      }
+      if (!probe.special.present()) probe.special = Tensor::zeros({B, T}, DType::boolean);
+      probe.special.as<bool>()[b * T + t] = true;
     }
   }
   return probe;

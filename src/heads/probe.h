@@ -27,14 +27,19 @@ enum Slot : int {
 struct Probe {
   Tensor tokens;   // i32 [B,T]
   Tensor lengths;  // i32 [B] or absent
-  Tensor marked;   // bool [B,T]: separators and the like
-  Tensor targets;  // i32 [B,T,4]: a key per slot, -1 for none
+  // Keys that some heads look at whatever the text says. The first token of a sequence is a kind of its own and never
+  // among them, a special token is never a separator.
+  Tensor separators;  // bool [B,T]: punctuation, ends of lines, the separators of a task
+  Tensor special;     // bool [B,T]: what the tokenizer calls special; absent if no sequence has any
+  Tensor targets;     // i32 [B,T,4]: a key per slot, -1 for none
   std::vector<Relation> relations;
+  int group = 0;  // of sequences that are alike, such as windows of one text
 };
 
-// A probe of given sequences. `special`: tokens that count as marked.
+// A probe of given sequences.
 Probe make_probe(const ConstTensorView& tokens, const ConstTensorView& lengths,
-                 const std::vector<std::int32_t>& special, std::uint64_t seed);
+                 const std::vector<std::int32_t>& separators, std::uint64_t seed,
+                 const std::vector<std::int32_t>& special = {});
 
 struct RepeatProbe {
   std::vector<std::int32_t> alphabet{};   // tokens that may occur
@@ -53,6 +58,7 @@ struct Probes {
   std::vector<Probe> plain;          // sequences like those the model was trained on
   std::vector<Probe> repeats;        // random segments of ordinary tokens, of different lengths, repeated
   std::vector<std::int64_t> counts;  // [vocabulary]: how often each token occurs, to find the rarest that a row sees
+  bool of_texts = false;             // plain ones are windows of texts, which differ more than the sequences of a task
 };
 // Adds the repeats: of tokens that occur and are not `special`. These have roles of their own and are never the rarest,
 // so that they count as often as can be. What `repeats` leaves out is the alphabet.

@@ -2,22 +2,40 @@
 // learnt nothing, which is why it is named.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "heads/intervals.h"
 #include "heads/survey.h"
 
 namespace polyhead::heads {
+
+// The names of the roles, beside those that relations bring with them.
+inline constexpr const char* kInductionRole = "induction";
+inline constexpr const char* kDuplicateRole = "duplicate";
+inline constexpr const char* kPreviousRole = "previous token";
+inline constexpr const char* kPositionalRole = "positional";
+inline constexpr const char* kRareRole = "rare token";
+inline constexpr const char* kSeparatorRole = "separator";
+inline constexpr const char* kSpecialRole = "special token";
+inline constexpr const char* kFirstRole = "first token";
+inline constexpr const char* kAveragingRole = "averaging";
 
 // The score of one role. It holds if score >= threshold and score >= control + kMargin: the control is what a head
 // without that role would score on the same rows.
 struct RoleScore {
   std::string role;  // "induction"
   double score = 0, threshold = 0, control = 0;
-  std::string note = {};  // "offset -1"
+  std::string note = {};                  // "offset -1"
+  std::optional<Interval> interval = {};  // of the score, over sequences; none if there is only one of them
+  std::optional<double> p = {};           // how likely chance alone puts it so far above its control
+  bool by_chance = false;                 // too likely, seeing how many heads and roles were tried
+  bool number_only = false;               // said as a number: no role, since it changes from text to text
+
+  double limit() const;
   bool holds() const;
-  // So close to the limit that another seed may decide otherwise.
-  bool close() const;
+  bool borderline() const;  // the interval spans the limit: other sequences may decide otherwise
 };
 
 struct HeadRoles {
@@ -39,10 +57,13 @@ struct HeadRoles {
 //   previous token  weight on the key before, on repeats                             0.4, against chance
 //   positional      largest weight at one offset wherever there is a key, on plain   0.9, against chance
 //   rare token      largest weight on the rarest token that the row sees, on plain   0.5, against chance
-//   separator       weight on the marked keys, on plain                              0.4, against their share of keys
-//   first key       weight on the first key, on plain                                0.4, against chance
+//   separator       weight on separators if they were 1 key in 8, on plain           0.4, against 1/8
+//   special token   weight on special tokens if they were 1 key in 64, on plain      0.4, against 1/64
+//   first token     weight on the first token if it were 1 key in 64, on plain       0.4, against 1/64
 //   averaging       entropy relative to that of equal weights, on plain              0.9
-std::vector<HeadRoles> roles(const Survey& plain, const Survey& repeats);
+//
+// Roles that change from text to text are numbers only if the plain sequences are windows `of_texts`.
+std::vector<HeadRoles> roles(const Survey& plain, const Survey& repeats, bool of_texts = false);
 
 // Both surveys of a model, and the roles that follow from them; on the caller's tape, which must not record.
 struct SurveyedRoles {
@@ -52,7 +73,9 @@ struct SurveyedRoles {
 SurveyedRoles survey_roles(autograd::Tape& tape, const model::Transformer& model, const Probes& probes);
 SurveyedRoles survey_roles(Context& context, const model::Transformer& model, const Probes& probes);
 
+// Odds are said as the weight that the keys would get if they were one in eight. The threshold is then odds of 10.5,
+// logits that are higher by 2.4.
+inline constexpr double kStandardShare = 1.0 / 8, kOnKeys = 0.6;
 inline constexpr double kMargin = 0.1;
-inline constexpr double kClose = 0.05;
 
 }  // namespace polyhead::heads

@@ -5,14 +5,15 @@
 #include <vector>
 
 #include "model/transformer.h"
+#include "polyhead/heads.h"
 
 namespace polyhead::heads {
 
 inline constexpr std::int64_t kSinkTokens = 64;
 inline constexpr double kSinkEpsilon = 0.3;
 
-// The share of pairs of a sequence (i32 [B,T]) and a head whose alpha is above epsilon; 0 if there are no pairs.
-double sink_share(Context& context, const model::Transformer& model, const std::vector<Tensor>& sequences,
-                  double epsilon = kSinkEpsilon);
+// The share of heads whose alpha is above epsilon, over sequences (i32 [B,T]); 0 if there are none of either.
+Estimate sink_share(Context& context, const model::Transformer& model, const std::vector<Tensor>& sequences,
+                    double epsilon = kSinkEpsilon);
 
 }  // namespace polyhead::heads

@@ -9,17 +9,34 @@
 namespace polyhead::heads {
 namespace {
 
-// One row of a probe: query t of sequence b sees keys [0, seen).
+// One row of a probe: query t of sequence b sees keys [0, seen), so many of which are special or separators.
 struct Row {
-  std::int64_t b, t, seen;
+  std::int64_t b, t, seen, special = 0, separators = 0;
+
+  double share(std::int64_t keys = 1) const { return static_cast<double>(keys) / static_cast<double>(seen); }
 };
+
+// How many of the keys before each are marked, [T + 1].
+std::vector<std::int64_t> marked_before(const Tensor& marked, std::int64_t b, std::int64_t T) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(T + 1));
+  for (std::int64_t t = 0; marked.present() && t < T; ++t) {
+    counts[static_cast<std::size_t>(t + 1)] = counts[static_cast<std::size_t>(t)] + marked.as<bool>()[b * T + t];
+  }
+  return counts;
+}
 
 std::vector<Row> rows_of(const Probe& probe, bool causal) {
   std::vector<Row> rows;
   const std::int64_t B = probe.tokens.shape()[0], T = probe.tokens.shape()[1];
   for (std::int64_t b = 0; b < B; ++b) {
     const std::int64_t length = probe.lengths.present() ? probe.lengths.as<std::int32_t>()[b] : T;
-    for (std::int64_t t = 0; t < length; ++t) rows.push_back({b, t, causal ? t + 1 : length});
+    const std::vector<std::int64_t> special = marked_before(probe.special, b, T),
+                                    separators = marked_before(probe.separators, b, T);
+    for (std::int64_t t = 0; t < length; ++t) {
+      const std::int64_t seen = causal ? t + 1 : length;
+      const auto at = static_cast<std::size_t>(seen);
+      rows.push_back({b, t, seen, special[at], separators[at]});
+    }
   }
   return rows;
 }
@@ -42,6 +59,7 @@ std::vector<std::int64_t> rarest_keys(const Probe& probe, const std::vector<Row>
 }
 
 constexpr std::int64_t kEnough = 3;  // with fewer visible keys, the place of the largest weight says little
+constexpr std::int64_t kMany = 8;    // with fewer, weight on some of them says little
 
 struct Means {
   double sum = 0;
@@ -56,12 +74,9 @@ struct Means {
 class Chances {
  public:
   void add(const Probe& probe, const std::vector<Row>& rows) {
-    const std::int64_t T = probe.tokens.shape()[1];
     for (const Row& row : rows) {
       const auto seen = static_cast<double>(row.seen);
-      const bool* marked = probe.marked.as<bool>() + row.b * T;
       first_.add(1 / seen);
-      marked_.add(static_cast<double>(std::count(marked, marked + row.seen, true)) / seen);
       if (row.seen < kEnough) continue;
       rarest_.add(1 / seen);
       ++rows_;
@@ -76,7 +91,7 @@ class Chances {
     }
   }
   Chance made() const {
-    Chance chance{first_.mean(), marked_.mean(), rows_, {}, rarest_.mean(), {}};
+    Chance chance{first_.mean(), rows_, {}, rarest_.mean(), {}};
     std::int64_t at = 0, rows = 0;
     for (const auto& [edge, change] : edges_) {
       for (; rows > 0 && at < edge; ++at) chance.offsets[at] = rows;
@@ -92,7 +107,7 @@ class Chances {
   }
 
  private:
-  Means first_, marked_, rarest_;
+  Means first_, rarest_;
   std::int64_t rows_ = 0;
   std::map<std::int64_t, std::int64_t> edges_;  // by offset: how many more rows have a key there than at offset - 1
   std::map<std::string, std::map<std::int64_t, std::int64_t>> offsets_;
@@ -117,29 +132,92 @@ struct HeadOnProbe {
   }
 };
 
-void add(const HeadOnProbe& head, const Probe& probe, const std::vector<Row>& rows,
-         const std::vector<std::int64_t>& rarest, HeadSurvey& to) {
+// w of the weights on keys that are s of all.
+void add_row(double w, double s, Odds& to) {
+  const double weight = std::clamp(w, 0.0, 1.0);
+  to.add({weight * (1 - s), (1 - weight) * s});
+}
+
+void add_odds(const float* fields, const Row& row, std::array<Odds, kKinds>& to) {
+  const auto at = [&](Statistic first, int slot = 0) {
+    return static_cast<double>(fields[static_cast<int>(first) + slot]);
+  };
+  add_row(at(Statistic::first_weight), row.share(), to[kFirst]);
+  add_row(at(Statistic::marked_weight), row.share(row.separators), to[kSeparators]);
+  for (int slot = 0; slot < kKinds - kOnSlots; ++slot) {
+    if (at(Statistic::target_rows, slot) == 0) continue;
+    add_row(at(Statistic::target_weight, slot), row.share(), to[static_cast<std::size_t>(kOnSlots + slot)]);
+  }
+}
+
+// What the head did in each sequence of the probe.
+std::vector<SequenceSurvey> by_sequence(const HeadOnProbe& head, const Probe& probe, const std::vector<Row>& rows,
+                                        const std::vector<std::int64_t>& rarest,
+                                        std::vector<std::int64_t>& argmax_keys) {
+  std::vector<SequenceSurvey> made(static_cast<std::size_t>(head.B));
   for (std::int64_t b = 0; b < head.B; ++b) {
-    for (std::size_t f = 0; f < to.sums.size(); ++f) {
-      const auto value = static_cast<double>(head.of_batch[b * head.batch_stride + static_cast<std::int64_t>(f)]);
-      to.sums[f] =
-          f == static_cast<std::size_t>(Statistic::max_logit) ? std::max(to.sums[f], value) : to.sums[f] + value;
-    }
+    SequenceSurvey& to = made[static_cast<std::size_t>(b)];
+    std::copy_n(head.of_batch + b * head.batch_stride, kFullStatistics, to.sums.begin());
+    to.group = probe.group;
   }
   for (std::size_t n = 0; n < rows.size(); ++n) {
-    const std::int64_t key = head.argmax_key(rows[n]);
-    to.argmax_keys.push_back(key);
-    if (rows[n].seen < kEnough) continue;
-    ++to.offsets[key - rows[n].t];
+    const Row& row = rows[n];
+    SequenceSurvey& to = made[static_cast<std::size_t>(row.b)];
+    const std::int64_t key = head.argmax_key(row);
+    argmax_keys.push_back(key);
+    if (row.seen >= kMany) add_odds(head.row(row.b, row.t), row, to.odds);
+    if (row.seen < kEnough) continue;
+    ++to.offsets[key - row.t];
     if (rarest[n] < 0) continue;
     ++to.rarest.count;
     to.rarest.hits += key == rarest[n];
   }
   for (const Relation& relation : probe.relations) {
-    Share& share = to.relations[relation.name];
+    Share& share = made[static_cast<std::size_t>(relation.sequence)].relations[relation.name];
     ++share.count;
     const std::int64_t within = head.argmax_key({relation.sequence, relation.query, 0}) - relation.key;
     share.hits += within >= 0 && within < relation.keys;
+  }
+  return made;
+}
+
+// Of another pass, whose marked keys were the special ones.
+void add_special(const HeadOnProbe& head, const std::vector<Row>& rows, std::vector<SequenceSurvey>& to) {
+  for (const Row& row : rows) {
+    if (row.seen < kMany) continue;
+    const float weight = head.row(row.b, row.t)[static_cast<int>(Statistic::marked_weight)];
+    add_row(static_cast<double>(weight), row.share(row.special), to[static_cast<std::size_t>(row.b)].odds[kSpecial]);
+  }
+}
+
+void add(const SequenceSurvey& sequence, HeadSurvey& to) {
+  for (std::size_t f = 0; f < to.sums.size(); ++f) {
+    const auto value = static_cast<double>(sequence.sums[f]);
+    to.sums[f] = f == static_cast<std::size_t>(Statistic::max_logit) ? std::max(to.sums[f], value) : to.sums[f] + value;
+  }
+  for (std::size_t kind = 0; kind < kKinds; ++kind) to.odds[kind].add(sequence.odds[kind]);
+  for (const auto& [offset, count] : sequence.offsets) to.offsets[offset] += count;
+  to.rarest.hits += sequence.rarest.hits;
+  to.rarest.count += sequence.rarest.count;
+  for (const auto& [name, share] : sequence.relations) {
+    to.relations[name].hits += share.hits;
+    to.relations[name].count += share.count;
+  }
+}
+
+// The statistics that the tape's last pass left of every head, in the order of all_heads.
+void for_each_head(autograd::Tape& tape, const model::Transformer& model,
+                   const std::function<void(std::size_t, const HeadOnProbe&)>& visit) {
+  std::size_t n = 0;
+  for (std::size_t number = 0; number < model.config().layers.size(); ++number) {
+    if (model.config().layers[number].heads == 0) continue;
+    const MultiHeadResults& layer = model.attention(tape, number).forward;
+    const OnHost all(tape.context(), layer.statistics), each(tape.context(), layer.row_statistics);
+    const std::int64_t H = all.view().shape(1), T = each.view().shape(2);
+    for (std::int64_t h = 0; h < H; ++h) {
+      visit(n++, {all.as<float>() + h * kFullStatistics, each.as<float>() + h * T * kFullStatistics,
+                  H * kFullStatistics, H * T * kFullStatistics, all.view().shape(0)});
+    }
   }
 }
 
@@ -192,25 +270,30 @@ Survey survey(autograd::Tape& tape, const model::Transformer& model, const std::
     const std::vector<Row> rows = rows_of(probe, model.config().kind == model::Kind::gpt);
     const std::vector<std::int64_t> rarest = rarest_keys(probe, rows, counts);
     chances.add(probe, rows);
-    tape.clear();
-    model::PassOptions options{.lengths = probe.lengths, .gates = pass.gates};
-    options.wants.attention = {.statistics = StatisticsSet::full,
-                               .row_statistics = true,
-                               .marked_keys = probe.marked,
-                               .target_keys = probe.targets};
-    const autograd::Variable left =
-        model.through(tape, model.read(tape, probe.tokens, options), 0, model.config().layers.size(), options);
-    if (pass.on_output) pass.on_output(model.answer(tape, left, options));
-    for (auto head = result.heads.begin(); head != result.heads.end();) {
-      const std::size_t number = head->id.layer;
-      const MultiHeadResults& layer = model.attention(tape, number).forward;
-      const OnHost all(tape.context(), layer.statistics), each(tape.context(), layer.row_statistics);
-      const std::int64_t H = all.view().shape(1), T = each.view().shape(2);
-      for (; head != result.heads.end() && head->id.layer == number; ++head) {
-        const std::int64_t h = head->id.head;
-        add({all.as<float>() + h * kFullStatistics, each.as<float>() + h * T * kFullStatistics, H * kFullStatistics,
-             H * T * kFullStatistics, all.view().shape(0)},
-            probe, rows, rarest, *head);
+    const auto read = [&](const Tensor& marked, bool answer) {
+      tape.clear();
+      model::PassOptions options{.lengths = probe.lengths, .gates = pass.gates};
+      options.wants.attention = {.statistics = StatisticsSet::full,
+                                 .row_statistics = true,
+                                 .marked_keys = marked,
+                                 .target_keys = probe.targets};
+      const autograd::Variable left =
+          model.through(tape, model.read(tape, probe.tokens, options), 0, model.config().layers.size(), options);
+      if (answer && pass.on_output) pass.on_output(model.answer(tape, left, options));
+    };
+    std::vector<std::vector<SequenceSurvey>> found;
+    read(probe.separators, true);
+    for_each_head(tape, model, [&](std::size_t n, const HeadOnProbe& head) {
+      found.push_back(by_sequence(head, probe, rows, rarest, result.heads[n].argmax_keys));
+    });
+    if (probe.special.present()) {
+      read(probe.special, false);
+      for_each_head(tape, model, [&](std::size_t n, const HeadOnProbe& head) { add_special(head, rows, found[n]); });
+    }
+    for (std::size_t n = 0; n < found.size(); ++n) {
+      for (SequenceSurvey& sequence : found[n]) {
+        add(sequence, result.heads[n]);
+        result.heads[n].sequences.push_back(std::move(sequence));
       }
     }
   }

@@ -20,9 +20,47 @@ struct Share {
   double value() const { return static_cast<double>(hits) / static_cast<double>(count); }  // needs a count above 0
 };
 
+// Kinds of keys that a head may look for.
+enum KeyKind : int {
+  kFirst,       // the first token of the sequence, whatever it is
+  kSpecial,     // further special tokens
+  kSeparators,  // punctuation and the like
+  kOnSlots,     // the first of those that the probe's slots name
+  kKinds = kOnSlots + 4
+};
+inline KeyKind on_slot(Slot slot) { return static_cast<KeyKind>(kOnSlots + static_cast<int>(slot)); }
+
+// The odds of weight w on the keys of a kind against the odds of their share s of the keys that a row sees, pooled over
+// rows as Mantel and Haenszel do: sum of w (1 - s) / sum of (1 - w) s. A head whose logits for such keys are higher by
+// b has odds of e^b, however many keys there are.
+struct Odds {
+  double favour = 0, against = 0;
+  void add(const Odds& more) {
+    favour += more.favour;
+    against += more.against;
+  }
+  double value() const { return favour / against; }
+  // The weight that such keys would get if they were this share of all: the same number from 0 to 1.
+  double weight_at(double share) const {
+    return known() ? favour * share / (favour * share + against * (1 - share)) : 0;
+  }
+  bool known() const { return favour + against > 0; }  // there were rows that see any
+};
+
+// What a head did in one sequence.
+struct SequenceSurvey {
+  int group = 0;  // that of its probe
+  std::array<float, kFullStatistics> sums{};
+  std::array<Odds, kKinds> odds{};
+  std::map<std::int64_t, std::int64_t> offsets;  // these three as in HeadSurvey
+  Share rarest;
+  std::map<std::string, Share> relations;
+};
+
 struct HeadSurvey {
   HeadId id;
   std::array<double, kFullStatistics> sums{};
+  std::array<Odds, kKinds> odds{};  // over rows that see eight keys or more
 
   // By offset j - p_i: in how many rows the largest weight lay there. Rows that see fewer than three keys have little
   // choice and do not count.
@@ -30,6 +68,7 @@ struct HeadSurvey {
   Share rarest;                            // the largest weight lay on the rarest token that the row sees
   std::map<std::string, Share> relations;  // it lay on the key that the relation names
   std::vector<std::int64_t> argmax_keys;   // per row of all probes, the key of the largest weight: for comparing heads
+  std::vector<SequenceSurvey> sequences;   // of which all of the above are the sums
 
   double sum(Statistic which) const { return sums[static_cast<std::size_t>(which)]; }
   double mean(Statistic value, Statistic count) const;
@@ -39,7 +78,6 @@ struct HeadSurvey {
 // What any head reaches by chance on the rows of the probes.
 struct Chance {
   double first = 0;                              // weight on the first key if all visible ones get the same
-  double marked = 0;                             // the same on the marked ones
   std::int64_t rows = 0;                         // that see three keys or more
   std::map<std::int64_t, std::int64_t> offsets;  // how many of them have a key at this offset
   double rarest = 0;

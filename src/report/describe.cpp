@@ -9,6 +9,7 @@ Head describe(const heads::HeadRoles& roles, const heads::HeadSurvey* survey) {
   if (const heads::RoleScore* role = roles.role()) {
     made.role = role->role;
     made.score = role->score;
+    made.borderline = role->borderline();
   }
   for (const heads::RoleScore& score : roles.scores) made.roles.emplace_back(score.role, score.score);
   if (survey == nullptr) return made;

@@ -46,6 +46,7 @@ Json json_of(const Head& head) {
   Json object{{"layer", head.layer}, {"head", head.head}};
   put(object, "role", head.role);
   put(object, "score", head.score);
+  if (head.borderline) object["borderline"] = true;
   if (!head.roles.empty()) object["roles"] = numbers(head.roles);
   if (!head.statistics.empty()) object["statistics"] = numbers(head.statistics);
   put(object, "importance", head.importance);

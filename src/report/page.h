@@ -18,6 +18,7 @@ struct Head {
   int layer = 0, head = 0;
   std::string role;  // its role, or empty
   std::optional<double> score;
+  bool borderline = false;                                 // other sequences may decide otherwise
   std::vector<std::pair<std::string, double>> roles;       // every role that was tried, and its score
   std::vector<std::pair<std::string, double>> statistics;  // "entropy (nats)", "on the first key", …
   std::optional<double> importance;

@@ -162,7 +162,7 @@ std::string heads_found(const std::vector<Formation>& seeds, const std::string& 
   for (const Formation& seed : seeds) {
     if (const heads::HeadRoles* best = seed.best(role)) scores.push_back(best->score_in(role)->score);
     close += std::any_of(seed.roles.begin(), seed.roles.end(), [&](const heads::HeadRoles& head) {
-      return head.score_in(role) != nullptr && head.score_in(role)->close();
+      return head.score_in(role) != nullptr && head.score_in(role)->borderline();
     });
   }
   std::string note = scores.empty() ? "" : "best scores " + range(scores, two_digits);
@@ -225,7 +225,10 @@ void add_relations(const std::vector<Anatomy>& anatomies, std::vector<report::Fi
       offsets.push_back(relation.offset);
       const double bar = relation.offset + heads::kMargin;
       above += relation.accuracy >= bar;
-      close += std::abs(relation.accuracy - bar) < heads::kClose;
+      const auto& roles = anatomy.examination.roles;
+      close += std::any_of(roles.begin(), roles.end(), [&, &name = name](const heads::HeadRoles& head) {
+        return head.id == relation.head && head.score_in(name) != nullptr && head.score_in(name)->borderline();
+      });
     }
     std::string text = "The grammar's link “" + name + "” has a head in " + of_seeds(above, anatomies.size()) +
                        ": the best head looks at the linked word in " + range(found, percent) +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 namespace polyhead::text {
 namespace {
@@ -23,6 +24,15 @@ std::vector<Id> marks_of(const Tokenizer& tokenizer) {
     if (is_mark(tokenizer.decode(std::array{id}))) marks.push_back(id);
   }
   return marks;
+}
+
+std::vector<Id> special_of(const Tokenizer& tokenizer) {
+  std::set<Id> special(tokenizer.beginning().begin(), tokenizer.beginning().end());
+  special.insert(tokenizer.ending().begin(), tokenizer.ending().end());
+  for (const AddedToken& token : tokenizer.added()) {
+    if (token.special) special.insert(token.id);
+  }
+  return {special.begin(), special.end()};
 }
 
 }  // namespace polyhead::text

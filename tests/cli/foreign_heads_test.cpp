@@ -41,7 +41,7 @@ class ForeignHeads : public Foreign {
 TEST_F(ForeignHeads, AreExaminedOnAText) {
   const json report = json_of(on_text("heads --damage"));
   EXPECT_EQ(report["text"], "text");
-  EXPECT_EQ(report["samples"], 4);
+  EXPECT_EQ(report["samples"], 16);
   ASSERT_EQ(report["heads"].size(), 8u);
   for (const json& head : report["heads"]) {
     EXPECT_GT(head["entropy"], 0);

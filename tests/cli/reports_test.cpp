@@ -216,7 +216,7 @@ TEST(KeptReports, OfHeads) {
   trained.task = train::make_task({.name = "repeat-fixed"});
   const exam::Subject read{.model = model_of(model::Kind::gpt), .about = "book.txt"};
   exam::Examination with_sinks = examination();
-  with_sinks.sinks = 0.4321;
+  with_sinks.sinks = {0.4321, 0.4, 0.4642};
   const exam::Subject encoder{.model = model_of(model::Kind::encoder), .about = "book.txt"};
   expect_kept(fixture("heads_report.txt"), on_page(0, [&] {
                 return all_formats(heads_report({"run", 17, trained, found}, false)) +

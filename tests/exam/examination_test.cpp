@@ -114,9 +114,9 @@ TEST_F(Examine, SaysOfTheModelWhatItsPartsSay) {
       }
     }
   };
-  expect_roles(found.roles, roles_of(context_, model_, material_), 0);
+  expect_roles(found.roles, survey_roles(context_, model_, material_).roles, 0);
   model::Transformer untrained(model_.config(), 7, DType::f32, host_allocator(), 1, model::Drawn::uniform);
-  expect_roles(found.untrained, roles_of(context_, untrained, material_), 0.005);  // its products are coarse
+  expect_roles(found.untrained, survey_roles(context_, untrained, material_).roles, 0.005);  // its products are coarse
   double most = 0;
   for (const heads::HeadRoles& head : found.roles) most = std::max(most, head.score_in("induction")->score);
   EXPECT_EQ(highest(found.roles, "induction"), most);

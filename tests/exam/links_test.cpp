@@ -40,7 +40,7 @@ TEST_F(Links, LinesWithTheSameTokensAreOneSequence) {
   EXPECT_EQ(probe.lengths.as<std::int32_t>()[0], 6);
   EXPECT_EQ(probe.lengths.as<std::int32_t>()[1], 5);
   EXPECT_EQ(task_->token_text(probe.tokens.as<std::int32_t>()[3]), "king");
-  EXPECT_TRUE(probe.marked.as<bool>()[0]) << "BOS";
+  EXPECT_FALSE(probe.separators.as<bool>()[0]) << "BOS is the first token";
   ASSERT_EQ(probe.relations.size(), 6u);
   EXPECT_EQ(probe.relations[0].name, "predicts subject-verb");
   EXPECT_EQ(probe.relations[0].query, 3);
@@ -152,7 +152,7 @@ TEST_F(LinksByCharacters, AreBetweenAllTokensOfTheirWords) {
   const std::int32_t* tokens = probe.tokens.as<std::int32_t>();
   EXPECT_EQ(std::vector(tokens, tokens + 6), (std::vector<std::int32_t>{7, 5, 0, 1, 6, 0}));
   EXPECT_EQ(probe.lengths.as<std::int32_t>()[1], 4);
-  EXPECT_TRUE(probe.marked.as<bool>()[0]) << "<s>";
+  EXPECT_FALSE(probe.special.present()) << "<s> is the first token";
   ASSERT_EQ(probe.relations.size(), 6u);
   const auto is = [&](std::size_t n, std::int64_t sequence, std::int64_t query, std::int64_t key, std::int64_t keys,
                       const std::string& name) {

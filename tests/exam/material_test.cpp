@@ -171,7 +171,7 @@ TEST(Material, CountsAreThoseOfTraining) {
 
 // Windows of a text lie side by side, every third in the same part; what follows the beginning is no target.
 TEST(Material, WindowsOfATextShareNoToken) {
-  Reading reading{.tokens = {}, .beginning = {90}, .ending = {}, .marks = {3}, .vocabulary = 100};
+  Reading reading{.tokens = {}, .beginning = {90}, .ending = {}, .special = {90}, .marks = {3}, .vocabulary = 100};
   for (std::int32_t n = 0; n < 76; ++n) reading.tokens.push_back(n);  // 15 windows of 5 and a target
   const Material one = make_material(reading, 6, {.samples = 5, .batch = 2}),
                  two = make_material(reading, 6, {.samples = 3, .seed = 2});
@@ -203,7 +203,7 @@ TEST(Material, WindowsOfATextShareNoToken) {
   for (const heads::Probe& probe : one.probes.plain) {
     for (std::int64_t n = 0; n < probe.tokens.view().count(); ++n) {
       const std::int32_t token = probe.tokens.as<std::int32_t>()[n];
-      EXPECT_EQ(probe.marked.as<bool>()[n], token == 3 || token == 90);
+      EXPECT_EQ(probe.separators.as<bool>()[n], token == 3);
     }
   }
   for (const heads::Probe& probe : one.probes.repeats) {
@@ -213,6 +213,7 @@ TEST(Material, WindowsOfATextShareNoToken) {
   }
   EXPECT_THROW(make_material(reading, 6, {.samples = 6}), Error);
   reading.ending = {91};
+  reading.special = {90, 91};
   const Material closed = make_material(reading, 7, {.samples = 5});
   EXPECT_EQ(rows_of(closed.judging[0])[0][6], 91);
   EXPECT_EQ(closed.judging[0].targets.as<std::int32_t>()[6], -1);
@@ -223,7 +224,7 @@ TEST(Material, WindowsOfATextShareNoToken) {
 }
 
 TEST(Material, HasWindowsToCountSinksIn) {
-  Reading reading{.tokens = {}, .beginning = {90}, .ending = {}, .marks = {}, .vocabulary = 100};
+  Reading reading{.tokens = {}, .beginning = {90}, .ending = {}, .special = {90}, .marks = {}, .vocabulary = 100};
   for (std::int32_t n = 0; n < 63 * 10 + 1; ++n) reading.tokens.push_back(n % 80);
   EXPECT_TRUE(make_material(reading, 6, {.samples = 4}).sinks.empty()) << "unless asked for";
   for (const std::int64_t samples : {3, 9, 20}) {
@@ -241,7 +242,7 @@ TEST(Material, HasWindowsToCountSinksIn) {
 
 // Of 76 tokens all but the first are targets: five windows of 14, and what is left of them.
 TEST(Material, AllWindowsOfATextHaveEveryTargetOnce) {
-  Reading reading{.tokens = {}, .beginning = {90}, .ending = {}, .marks = {}, .vocabulary = 100};
+  Reading reading{.tokens = {}, .beginning = {90}, .ending = {}, .special = {90}, .marks = {}, .vocabulary = 100};
   for (std::int32_t n = 0; n < 76; ++n) reading.tokens.push_back(n);
   const std::vector<Examples> all = all_windows(reading, 15, 2);
   ASSERT_EQ(all.size(), 4u);

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <set>
 
+#include "exam/examination.h"
 #include "heads/importance.h"
+#include "heads/kept_roles.h"
 #include "serve/models.h"
 #include "support/bits.h"
 #include "text/tokenizer.h"
@@ -59,27 +61,62 @@ TEST(Observer, SaysWhatALanguageModelExpects) {
   }
 }
 
-// The random segments that roles are found with begin as texts of the model do, and are as long as it can read, up to
-// 64 tokens.
-class Repeats : public testing::TestWithParam<void (*)(const std::filesystem::path&)> {};
-INSTANTIATE_TEST_SUITE_P(Observer, Repeats, testing::Values(serve::save_language_model, serve::save_encoder));
+class RolesOfTheModel : public testing::TestWithParam<void (*)(const std::filesystem::path&)> {};
+INSTANTIATE_TEST_SUITE_P(Observer, RolesOfTheModel, testing::Values(serve::save_language_model, serve::save_encoder));
 
-TEST_P(Repeats, OfTheModelsOwnWordsShowRoles) {
+// They do not depend on the text, nor on gates.
+TEST_P(RolesOfTheModel, AreThoseOfTheStandardProbe) {
   Opened open(GetParam());
-  const Tokens tokens = open.observer->tokens_of(kText, 64);
-  const Language& language = open.observer->language();
-  EXPECT_EQ(language.beginning().size(), GetParam() == serve::save_encoder ? 1u : 0u);
-  const heads::RepeatProbe options{
-      .alphabet = language.ordinary(), .beginning = language.beginning(), .batch = 8, .length = 64};
-  const heads::Survey repeats = heads::survey(open.context, open.observer->model(), heads::make_repeats(options, 8));
-  const Observation seen = open.observer->observe(tokens), gated = open.observer->observe(tokens, {{{0, 0}, 0.0F}});
-  for (std::size_t n = 0; n < seen.roles.size(); ++n) {
-    EXPECT_NEAR(seen.roles[n].score_in("induction")->score, repeats.heads[n].target(heads::kInduction), 1e-5);
-    EXPECT_NEAR(seen.roles[n].score_in("previous token")->score,
-                repeats.heads[n].mean(Statistic::previous_weight, Statistic::previous_rows), 1e-5)
-        << "of every row";
-    EXPECT_EQ(gated.roles[n].score_in("induction")->score, seen.roles[n].score_in("induction")->score)
-        << "with all gates at 1";
+  const std::vector<heads::HeadRoles> roles =
+      heads::standard_roles(open.context, open.observer->model(), *open.observer->language().tokenizer());
+  for (const char* text : {kText, "a road, a road."}) {
+    for (const GateList& gates : {GateList{}, GateList{{{0, 0}, 0.0F}}}) {
+      const Observation seen = open.observer->observe(open.observer->tokens_of(text, 64), gates);
+      EXPECT_TRUE(seen.note.empty());
+      ASSERT_EQ(seen.roles.size(), roles.size());
+      for (std::size_t n = 0; n < roles.size(); ++n) {
+        ASSERT_EQ(seen.roles[n].scores.size(), roles[n].scores.size());
+        for (std::size_t k = 0; k < roles[n].scores.size(); ++k) {
+          EXPECT_EQ(seen.roles[n].scores[k].role, roles[n].scores[k].role);
+          EXPECT_EQ(seen.roles[n].scores[k].score, roles[n].scores[k].score) << roles[n].scores[k].role;
+        }
+      }
+    }
+  }
+}
+
+// Where there is no probe, a short text names no role.
+TEST(Observer, NamesNoRolesOnAShortTextAlone) {
+  const io::Scratch scratch;
+  train::Plan plan = train::plan_for("text");
+  io::spill(scratch / "text", std::string(1000, 'a'));
+  plan.file = scratch / "text";
+  plan.model = model::make_config(model::Kind::gpt, 1, 16, 2);
+  plan.model.vocabulary = 256;
+  plan.model.context = 80;
+  model::save(model::Transformer(plan.model, 7), scratch.folder());
+  train::save_plan(plan, scratch.folder());
+  std::filesystem::remove(scratch / "text");
+  Context context(1);
+  Observer observer(context, scratch.folder());
+  for (const std::int64_t length : {63, 64}) {
+    const Observation seen = observer.observe(Tokens(static_cast<std::size_t>(length), 'a'));
+    ASSERT_EQ(seen.roles.size(), 2u);
+    EXPECT_EQ(seen.roles[0].role() == nullptr, length < 64);  // untrained heads average
+    EXPECT_EQ(seen.note.empty(), length == 64);
+    EXPECT_EQ(seen.note.find("63 tokens is too short") == seen.note.npos, length == 64) << seen.note;
+    EXPECT_GT(seen.roles[0].score_in("averaging")->score, 0.9) << "a number all the same";
+  }
+}
+
+TEST(Observer, ShowsTheRolesOfTheTask) {
+  Opened open(serve::save_classifier);
+  const std::unique_ptr<train::Task> task = train::make_task(train::plan_for("classify").task);
+  const std::vector<heads::HeadRoles> roles =
+      survey_roles(open.context, open.observer->model(), make_material(*task)).roles;
+  const Observation seen = open.observer->observe(open.observer->tokens_of(open.observer->language().example(), 64));
+  for (std::size_t n = 0; n < roles.size(); ++n) {
+    EXPECT_EQ(seen.roles[n].score_in("averaging")->score, roles[n].score_in("averaging")->score);
   }
 }
 
@@ -181,9 +218,11 @@ TEST(LanguageOfATokenizer, HasWhatStandsAroundTexts) {
   std::string text;
   for (const std::int32_t token : gpt.tokens_of(" the road")) text += gpt.token_text(token);
   EXPECT_EQ(text, " the road") << "blanks and all, and nothing around it";
-  // Marks are special; words of three letters and more are ordinary.
-  for (const std::int32_t token : gpt.tokens_of(".,"))
-    EXPECT_TRUE(contains(gpt.special(), token)) << gpt.token_text(token);
+  // Marks are separators and not special; words of three letters and more are ordinary.
+  for (const std::int32_t token : gpt.tokens_of(".,")) {
+    EXPECT_TRUE(contains(gpt.separators(), token)) << gpt.token_text(token);
+    EXPECT_FALSE(contains(gpt.special(), token)) << gpt.token_text(token);
+  }
   const Tokens ordinary = gpt.ordinary();
   EXPECT_GE(ordinary.size(), 32u);
   for (const std::int32_t token : ordinary) {
@@ -222,10 +261,10 @@ TEST(LanguageOfATask, IsItsWords) {
   const auto task = train::make_task(train::plan_for("classify").task);
   const Tokens drawn = task->sequence(train::Split::validation, 1, 0).tokens;
   EXPECT_EQ(language.tokens_of(language.example()), drawn);
-  EXPECT_EQ(language.special(), task->special_tokens());
+  EXPECT_EQ(language.separators(), task->special_tokens());
   EXPECT_EQ(language.beginning(), Tokens{drawn[0]}) << "CLS";
   Tokens all = language.ordinary();
-  for (const std::int32_t token : language.special()) {
+  for (const std::int32_t token : language.separators()) {
     EXPECT_FALSE(contains(all, token));
     all.push_back(token);
   }
@@ -266,7 +305,7 @@ TEST(LanguageOfBytes, IsAnyText) {
   const auto language = language_of(scratch.folder(), plan.model);
   EXPECT_EQ(language->tokens_of("aé"), (Tokens{'a', 0xc3, 0xa9}));
   EXPECT_EQ(language->token_text(0xc3), "\xc3");
-  EXPECT_EQ(language->special(), (Tokens{'\n', ' ', '.', ','}));
+  EXPECT_EQ(language->separators(), (Tokens{'\n', ' ', '.', ','}));
   const Tokens letters = language->ordinary();
   EXPECT_EQ(letters.size(), 26u);
   EXPECT_EQ(letters.front(), 'a');

@@ -26,12 +26,10 @@ TEST(Reading, HasTheTextTheBeginningAndTheMarks) {
   EXPECT_EQ(reading.tokens, (std::vector<std::int32_t>{0, 2, 0, 1})) << "without what is put before every text";
   EXPECT_EQ(reading.beginning, std::vector<std::int32_t>{5});
   EXPECT_EQ(reading.marks, (std::vector<std::int32_t>{1, 3, 4}));
-  EXPECT_EQ(reading.special(), (std::vector<std::int32_t>{5, 1, 3, 4}));
+  EXPECT_EQ(reading.special, (std::vector<std::int32_t>{4, 5})) << "by its flag, and what stands around a text";
   EXPECT_TRUE(reading.ending.empty()) << "a language model goes on";
   config.kind = model::Kind::encoder;
   EXPECT_EQ(read_text(scratch.folder(), scratch / "text", config).ending, std::vector<std::int32_t>{4});
-  const Reading around{.tokens = {}, .beginning = {1}, .ending = {2}, .marks = {3}, .vocabulary = 4};
-  EXPECT_EQ(around.special(), (std::vector<std::int32_t>{1, 2, 3}));
   config.vocabulary = 5;
   io::expect_error(ErrorCode::input, {"at most the model's 5 tokens, found 6"},
                    [&] { read_text(scratch.folder(), scratch / "text", config); });

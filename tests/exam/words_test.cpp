@@ -65,8 +65,12 @@ TEST_F(ExamWords, OfWhatCannotBe) {
   for (const char* text : {"", " ", "BOS a b", "BOS a b c d e f g h", "BOS a b c d e f g", "BOS nobody"}) {
     say_("the text '" + std::string(text) + "'", [&] { observer.tokens_of(text, 8); });
   }
-  Reading reading{
-      .tokens = std::vector<std::int32_t>(31, 1), .beginning = {2}, .ending = {3}, .marks = {}, .vocabulary = 5};
+  Reading reading{.tokens = std::vector<std::int32_t>(31, 1),
+                  .beginning = {2},
+                  .ending = {3},
+                  .special = {2, 3},
+                  .marks = {},
+                  .vocabulary = 5};
   for (const std::int64_t length : {2, 3, 4, 7, 8}) {
     say_("windows of " + std::to_string(length), [&] { make_material(reading, length, {.samples = 2}); });
   }
@@ -163,7 +167,7 @@ TEST_F(ExamWords, OfSeeds) {
   };
   const auto task = train::make_task({.name = "copy", .context = 9});
   add_all(make_material(*task, {.samples = 3, .batch = 2, .seed = 5}));
-  Reading reading{.tokens = {}, .beginning = {90}, .ending = {91}, .marks = {3}, .vocabulary = 92};
+  Reading reading{.tokens = {}, .beginning = {90}, .ending = {91}, .special = {90, 91}, .marks = {3}, .vocabulary = 92};
   for (std::int32_t n = 0; n < 200; ++n) reading.tokens.push_back(n * 7 % 90);
   add_all(make_material(reading, 8, {.samples = 3, .batch = 2, .seed = 5, .sinks = true}));
   expect_kept(fs::path(POLYHEAD_ROOT) / "tests/fixtures/exam/seeds.txt", text);

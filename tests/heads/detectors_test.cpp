@@ -17,40 +17,40 @@ struct Numbers {
   double induction = 0.1, duplicate = 0.1, off_by_one = 0.1, random = 0.1;  // on repeats
   double previous = 0.1;                                                    // on repeats
   double offset_share = 0.2;                                                // of rows, at offset -2
-  double rarest = 0.1, marked = 0.1, first = 0.1, entropy = 0.5;
+  double rarest = 0.1, separators = 0.1, special = 0.1, first = 0.1, entropy = 0.5;
   double relation = 0.2;
-  double chance = 0.15, chance_marked = 0.12, chance_rarest = 0.13, chance_relation = 0.25, repeats_chance = 0.11;
+  double chance = 0.15, chance_rarest = 0.13, chance_relation = 0.25, repeats_chance = 0.11;
 };
 
 void set(HeadSurvey& head, Statistic value, Statistic count, double mean) {
   head.sums[static_cast<std::size_t>(value)] = 100 * mean;
   head.sums[static_cast<std::size_t>(count)] = 100;
 }
-void set_target(HeadSurvey& head, Slot slot, double mean) {
-  const auto at = [&](Statistic first) { return static_cast<Statistic>(static_cast<int>(first) + slot); };
-  set(head, at(Statistic::target_weight), at(Statistic::target_rows), mean);
+// The odds of keys that get this weight if they are one in eight.
+void set(HeadSurvey& head, KeyKind kind, double weight) {
+  head.odds[static_cast<std::size_t>(kind)] = {weight * 7 / 8, (1 - weight) / 8};
 }
 
 std::vector<HeadRoles> roles_with(const Numbers& n) {
   Survey plain, repeats;
   HeadSurvey &p = plain.heads.emplace_back(), &r = repeats.heads.emplace_back();
   p.id = r.id = {1, 3};
-  set_target(r, kInduction, n.induction);
-  set_target(r, kDuplicate, n.duplicate);
-  set_target(r, kOffByOne, n.off_by_one);
-  set_target(r, kChance, n.random);
+  set(r, on_slot(kInduction), n.induction);
+  set(r, on_slot(kDuplicate), n.duplicate);
+  set(r, on_slot(kOffByOne), n.off_by_one);
+  set(r, on_slot(kChance), n.random);
   set(r, Statistic::previous_weight, Statistic::previous_rows, n.previous);
   repeats.chance.first = n.repeats_chance;
   p.offsets[-2] = std::llround(1000 * n.offset_share);
   plain.chance.offsets[-2] = plain.chance.rows = 1000;
   p.rarest = {std::llround(1000 * n.rarest), 1000};
-  set(p, Statistic::marked_weight, Statistic::rows, n.marked);
-  set(p, Statistic::first_weight, Statistic::rows, n.first);
+  set(p, kSeparators, n.separators);
+  set(p, kSpecial, n.special);
+  set(p, kFirst, n.first);
   set(p, Statistic::normalised_entropy, Statistic::normalised_rows, n.entropy);
   p.relations["subject-verb"] = {std::llround(1000 * n.relation), 1000};
   plain.chance.relations["subject-verb"] = n.chance_relation;
   plain.chance.first = n.chance;
-  plain.chance.marked = n.chance_marked;
   plain.chance.rarest = n.chance_rarest;
   return roles(plain, repeats);
 }
@@ -69,15 +69,16 @@ struct Detector {
   double threshold;
 };
 const Detector kDetectors[] = {
-    {"induction", &Numbers::induction, &Numbers::off_by_one, 0.4},
-    {"induction", &Numbers::induction, &Numbers::random, 0.4},
-    {"duplicate", &Numbers::duplicate, &Numbers::random, 0.4},
+    {"induction", &Numbers::induction, &Numbers::off_by_one, kOnKeys},
+    {"induction", &Numbers::induction, &Numbers::random, kOnKeys},
+    {"duplicate", &Numbers::duplicate, &Numbers::random, kOnKeys},
     {"subject-verb", &Numbers::relation, &Numbers::chance_relation, 0},
     {"previous token", &Numbers::previous, &Numbers::repeats_chance, 0.4},
     {"positional", &Numbers::offset_share, &Numbers::chance, 0.9},
     {"rare token", &Numbers::rarest, &Numbers::chance_rarest, 0.5},
-    {"separator", &Numbers::marked, &Numbers::chance_marked, 0.4},
-    {"first key", &Numbers::first, &Numbers::chance, 0.4},
+    {"separator", &Numbers::separators, nullptr, kOnKeys},
+    {"special token", &Numbers::special, nullptr, kOnKeys},
+    {"first token", &Numbers::first, nullptr, kOnKeys},
     {"averaging", &Numbers::entropy, nullptr, 0.9},
 };
 
@@ -130,7 +131,7 @@ TEST(Detectors, TheMoreParticularComesFirst) {
   const double kNothing = 0.1;
   for (const Detector& d : kDetectors) n.*d.score = 0.95;
   for (const char* role : {"induction", "duplicate", "subject-verb", "previous token", "positional", "rare token",
-                           "separator", "first key", "averaging"}) {
+                           "separator", "special token", "first token", "averaging"}) {
     EXPECT_EQ(role_with(n), role);
     for (const Detector& d : kDetectors) {
       if (std::string(d.role) == role) n.*d.score = kNothing;
@@ -159,13 +160,46 @@ TEST(Detectors, AScoreAtItsThresholdHoldsAndOneBelowDoesNot) {
   EXPECT_FALSE((RoleScore{"r", 0.49999 + kMargin, 0.4, 0.5}.holds()));
 }
 
-TEST(Detectors, CloseIsWhatMayBeOtherwiseTomorrow) {
-  EXPECT_TRUE((RoleScore{"r", 0.44, 0.4, 0.1}.close()));
-  EXPECT_TRUE((RoleScore{"r", 0.36, 0.4, 0.1}.close()));
-  EXPECT_FALSE((RoleScore{"r", 0.46, 0.4, 0.1}.close()));
-  EXPECT_FALSE((RoleScore{"r", 0.34, 0.4, 0.1}.close()));
-  EXPECT_TRUE((RoleScore{"r", 0.58, 0.4, 0.5}.close())) << "the control is what it must beat";
-  EXPECT_FALSE((RoleScore{"r", 0.42, 0.4, 0.5}.close()));
+TEST(Detectors, AnIntervalThatSpansTheLimitIsBorderline) {
+  const auto with = [](double low, double high, double control = 0.1) {
+    return RoleScore{.role = "r", .score = 0.5, .threshold = 0.4, .control = control, .interval = Interval{low, high}};
+  };
+  EXPECT_TRUE(with(0.39, 0.6).borderline());
+  EXPECT_FALSE(with(0.4, 0.6).borderline());
+  EXPECT_FALSE(with(0.2, 0.39).borderline());
+  EXPECT_TRUE(with(0.45, 0.65, 0.5).borderline()) << "the control is what it must beat";
+  EXPECT_FALSE((RoleScore{"r", 0.4, 0.4, 0.1}.borderline())) << "no interval, no border";
+}
+
+// A role that changes from text to text is no role of a model that reads text: it is a number there.
+TEST(Detectors, WhatChangesWithTheTextIsANumberOnly) {
+  Survey plain, repeats;
+  HeadSurvey& head = plain.heads.emplace_back();
+  repeats.heads.emplace_back();
+  set(head, kSeparators, 0.9);
+  set(head, kFirst, 0.8);
+  EXPECT_EQ(roles(plain, repeats)[0].role()->role, "separator");
+  const HeadRoles of_text = roles(plain, repeats, true)[0];
+  EXPECT_EQ(of_text.role()->role, "first token");
+  EXPECT_NEAR(of_text.score_in("separator")->score, 0.9, 1e-12);
+}
+
+// Odds say by how much logits are higher: the same for any number of keys, and for few and many rows.
+TEST(Odds, DoNotDependOnHowManyKeysThereAre) {
+  for (const double bias : {0.0, 1.0, 3.0}) {
+    const double odds = std::exp(bias);
+    for (const std::int64_t keys : {16, 64, 1024}) {
+      Odds all;
+      for (std::int64_t seen = 8; seen <= keys; ++seen) {
+        const double s = 1.0 / static_cast<double>(seen), w = odds * s / (odds * s + 1 - s);
+        all.add({w * (1 - s), (1 - w) * s});
+      }
+      EXPECT_NEAR(all.value(), odds, 1e-9 * odds) << keys;
+      EXPECT_NEAR(all.weight_at(1.0 / 8), odds / (odds + 7), 1e-9) << keys;
+    }
+  }
+  EXPECT_FALSE(Odds{}.known());
+  EXPECT_EQ(Odds{}.weight_at(0.5), 0);
 }
 
 // ---- what the survey counts
@@ -214,17 +248,16 @@ Survey survey_of(model::Kind kind, Probe probe, const std::vector<std::int64_t>&
 TEST(Chance, IsWhatEqualWeightsGive) {
   const Survey causal = survey_of(model::Kind::gpt, make_probe(row_of({1, 0, 2, 0}), {}, {0}, 1));
   EXPECT_NEAR(causal.chance.first, (1 + 1.0 / 2 + 1.0 / 3 + 1.0 / 4) / 4, 1e-12);
-  EXPECT_NEAR(causal.chance.marked, (0 + 1.0 / 2 + 1.0 / 3 + 2.0 / 4) / 4, 1e-12);
   EXPECT_EQ(causal.chance.rows, 2) << "rows that see three keys or more";
   EXPECT_NEAR(causal.chance.rarest, (1.0 / 3 + 1.0 / 4) / 2, 1e-12);
   EXPECT_EQ(causal.chance.offsets, (std::map<std::int64_t, std::int64_t>{{-3, 1}, {-2, 2}, {-1, 2}, {0, 2}}));
   // And the head with equal weights gets just that.
   EXPECT_NEAR(causal.heads[0].mean(Statistic::first_weight, Statistic::rows), causal.chance.first, 1e-6);
-  EXPECT_NEAR(causal.heads[0].mean(Statistic::marked_weight, Statistic::rows), causal.chance.marked, 1e-6);
+  EXPECT_NEAR(causal.heads[0].mean(Statistic::marked_weight, Statistic::rows), (0 + 1.0 / 2 + 1.0 / 3 + 2.0 / 4) / 4,
+              1e-6);
 
   const Survey both_ways = survey_of(model::Kind::classifier, make_probe(row_of({1, 0, 2, 0}), {}, {0}, 1));
   EXPECT_NEAR(both_ways.chance.first, 0.25, 1e-12);
-  EXPECT_NEAR(both_ways.chance.marked, 0.5, 1e-12);
   EXPECT_EQ(both_ways.chance.rows, 4);
   EXPECT_EQ(both_ways.chance.offsets.at(3), 1);
 }
@@ -268,13 +301,13 @@ TEST(Chance, KnowsNothingOfPadding) {
   lengths.as<std::int32_t>()[0] = 4;
   lengths.as<std::int32_t>()[1] = 3;
   const Probe padded = make_probe(row_of({1, 0, 2, 0, 3, 4, 5, 0}, 2), lengths, {0}, 1);
-  EXPECT_TRUE(padded.marked.as<bool>()[3]);
-  EXPECT_FALSE(padded.marked.as<bool>()[7]) << "padding is no separator";
+  EXPECT_TRUE(padded.separators.as<bool>()[3]);
+  EXPECT_FALSE(padded.separators.as<bool>()[7]) << "padding is no separator";
   for (const model::Kind kind : {model::Kind::gpt, model::Kind::classifier}) {
     const Survey found = survey_of(kind, make_probe(row_of({1, 0, 2, 0, 3, 4, 5, 0}, 2), lengths, {0}, 1));
     const bool causal = kind == model::Kind::gpt;
     EXPECT_EQ(found.chance.rows, causal ? 3 : 7);
-    EXPECT_NEAR(found.chance.marked, causal ? (0.5 + 1.0 / 3 + 0.5) / 7 : 4 * 0.5 / 7, 1e-12);
+    EXPECT_NEAR(found.heads[0].sum(Statistic::marked_weight), causal ? 0.5 + 1.0 / 3 + 0.5 : 4 * 0.5, 1e-6);
     EXPECT_NEAR(found.chance.first, causal ? (1 + 1 + 0.5 + 0.5 + 2.0 / 3 + 0.25) / 7 : (1 + 1) / 7.0, 1e-12);
     EXPECT_EQ(found.heads[0].argmax_keys.size(), 7u);
     EXPECT_EQ(found.heads[0].sum(Statistic::rows), 7);
@@ -290,12 +323,12 @@ TEST(Sinks, AreCountedBySequenceAndHead) {
   std::vector<Tensor> sequences;
   sequences.push_back(of_eight(1));
   const model::Transformer blank_model = blank(model::Kind::gpt);
-  EXPECT_EQ(sink_share(context, blank_model, sequences), 1);
-  EXPECT_EQ(sink_share(context, blank_model, sequences, 0.35), 0);
-  EXPECT_EQ(sink_share(context, blank_model, {}), 0);
+  EXPECT_NEAR(sink_share(context, blank_model, sequences).mean, 1, 1e-12);
+  EXPECT_NEAR(sink_share(context, blank_model, sequences, 0.35).mean, 0, 1e-12);
+  EXPECT_NEAR(sink_share(context, blank_model, {}).mean, 0, 1e-12);
   model::Config pruned = blank_model.config();
   pruned.layers = {{0, 0}, {1, 1}};  // a layer whose heads are all gone, and one with a single head
-  EXPECT_EQ(sink_share(context, model::Transformer(pruned, 1), sequences, 0.01), 1);
+  EXPECT_NEAR(sink_share(context, model::Transformer(pruned, 1), sequences, 0.01).mean, 1, 1e-12);
 
   model::Transformer model(blank_model.config(), 7);
   for (autograd::Parameter* parameter : model.parameters()) {  // as weights are that look somewhere
@@ -320,8 +353,8 @@ TEST(Sinks, AreCountedBySequenceAndHead) {
   std::sort(alphas.begin(), alphas.end());
   for (std::size_t n = 0; n + 1 < 6; ++n) {
     ASSERT_GT(alphas[n + 1] - alphas[n], 1e-4) << n;
-    EXPECT_NEAR(sink_share(context, model, sequences, (alphas[n] + alphas[n + 1]) / 2), static_cast<double>(5 - n) / 6,
-                1e-12)
+    EXPECT_NEAR(sink_share(context, model, sequences, (alphas[n] + alphas[n + 1]) / 2).mean,
+                static_cast<double>(5 - n) / 6, 1e-12)
         << n;
   }
 }
@@ -358,8 +391,8 @@ TEST(Targets, AreThoseOfTheDefinition) {
     EXPECT_GE(slot(i, kChance), 0);
     EXPECT_LT(slot(i, kChance), i);
   }
-  EXPECT_TRUE(probe.marked.as<bool>()[2]);
-  EXPECT_FALSE(probe.marked.as<bool>()[3]);
+  EXPECT_TRUE(probe.separators.as<bool>()[2]);
+  EXPECT_FALSE(probe.separators.as<bool>()[3]);
   // Right behind itself: what follows is the row's own key, and there is nothing one further.
   const Probe close = make_probe(row_of({1, 1, 2, 3}), {}, {}, 1);
   EXPECT_EQ(close.targets.as<std::int32_t>()[4 + kInduction], 1);

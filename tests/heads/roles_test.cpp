@@ -34,6 +34,13 @@ class ByHand {
       at(name, kWidth + n, to + n) = 1;
     }
   }
+  // Every token looks for this one.
+  void ask(int layer, std::int64_t token) {
+    for (std::int64_t v = 0; v < kVocabulary; ++v) {
+      at("blocks." + std::to_string(layer) + ".attention.in_proj_weight", 0, v) = 200;
+    }
+    at("blocks." + std::to_string(layer) + ".attention.in_proj_weight", kWidth, token) = 1;
+  }
   // What is attended to writes its token into the room for the token before, in the first kVocabulary columns there.
   void copy_token(int layer) {
     const std::string name = "blocks." + std::to_string(layer) + ".attention.";
@@ -113,6 +120,7 @@ TEST(Roles, Duplicate) {
   const Survey found = survey(context, hand.model(), repeats(repeat_options()));
   EXPECT_GT(found.heads[0].target(kDuplicate), 0.3);
   EXPECT_LT(found.heads[0].target(kInduction), 0.05);
+  EXPECT_EQ(role_of(hand.model(), repeats(repeat_options()), 0), "duplicate");
 }
 
 // Two layers by the book: the first writes the token before into the stream, the second looks for it.
@@ -123,6 +131,20 @@ TEST(Roles, InductionTakesTwoLayers) {
   hand.match(1, 1, ByHand::kRoom + 1, kVocabulary - 1);
   EXPECT_EQ(role_of(hand.model(), repeats(repeat_options()), 0), "previous token");
   EXPECT_EQ(role_of(hand.model(), repeats(repeat_options()), 1), "induction");
+}
+
+// The look-alike: it finds where the token stood and looks two further, at what a detector that is one off would want.
+TEST(Roles, OneFurtherThanInductionIsNoInduction) {
+  ByHand hand(2);
+  hand.match(0, kVocabulary + 2, kVocabulary, kContext - 2);
+  hand.copy_token(0);
+  hand.match(1, 1, ByHand::kRoom + 1, kVocabulary - 1);
+  Context context(1);
+  const Survey found = survey(context, hand.model(), repeats(repeat_options()));
+  EXPECT_GT(found.heads[1].target(kOffByOne), 0.5);
+  const std::vector<HeadRoles> all = roles(found, found);
+  EXPECT_FALSE(all[1].score_in("induction")->holds());
+  EXPECT_FALSE(all[1].score_in("duplicate")->holds());
 }
 
 // A head that looks a fixed distance back scores as induction where all segments have one length, and nowhere else.
@@ -139,21 +161,40 @@ TEST(Roles, TheControlOfFixedLengthFoolsOnlyTheNaive) {
   EXPECT_EQ(role_of(hand.model(), repeats(repeat_options()), 0), "positional");
 }
 
-TEST(Roles, FirstKeySeparatorAndAveraging) {
+TEST(Roles, AHeadThatPrefersNothingAverages) {
   ByHand nothing(1);
   EXPECT_EQ(role_of(nothing.model(), repeats(repeat_options()), 0), "averaging");
-  // Every token looks for token 0, which begins each sequence.
-  ByHand hand(1);
-  for (std::int64_t v = 0; v < kVocabulary; ++v) hand.match(0, v, 0, 1);
+}
+
+// Sequences of one token at the beginning, a special one or a separator within, and others. Whichever a head asks for
+// is its role: three things, three names.
+TEST(Roles, FirstTokenSpecialTokenAndSeparatorAreThreeThings) {
+  constexpr std::int32_t kFirstToken = 0, kSeparator = 1, kSpecialToken = 2;
+  const Probe plain = make_repeats(repeat_options());
+  Tensor tokens = Tensor::empty({16, kContext}, DType::i32);
+  std::copy_n(plain.tokens.as<std::int32_t>(), 16 * kContext, tokens.as<std::int32_t>());
+  std::replace_if(
+      tokens.as<std::int32_t>(), tokens.as<std::int32_t>() + 16 * kContext,
+      [](std::int32_t token) { return token == kSeparator || token == kSpecialToken; }, 3);
+  for (std::int64_t b = 0; b < 16; ++b) {
+    for (const std::int64_t t : {2, 9, 17}) tokens.as<std::int32_t>()[b * kContext + t] = kSeparator;
+    tokens.as<std::int32_t>()[b * kContext + 5] = kSpecialToken;
+  }
   Context context(1);
-  std::vector<Probe> probes;
-  RepeatProbe options = repeat_options();
-  const Probe plain = make_repeats(options);
-  probes.push_back(make_probe(plain.tokens, {}, {0}, 1));
-  const Survey found = survey(context, hand.model(), probes);
-  EXPECT_NEAR(found.heads[0].mean(Statistic::first_weight, Statistic::rows), 1, 0.02);
-  EXPECT_NEAR(found.heads[0].mean(Statistic::marked_weight, Statistic::rows), 1, 0.02);
-  EXPECT_EQ(role_of(hand.model(), probes, 0), "separator");  // the more particular of the two
+  for (const auto& [asked, role] :
+       {std::pair(kFirstToken, "first token"), {kSeparator, "separator"}, {kSpecialToken, "special token"}}) {
+    ByHand hand(1);
+    hand.ask(0, asked);
+    std::vector<Probe> probes;
+    // That the first token is special, as a BOS is, or a separator, changes nothing.
+    probes.push_back(make_probe(tokens, {}, {kSeparator, kFirstToken}, 1, {kSpecialToken, kFirstToken}));
+    EXPECT_EQ(role_of(hand.model(), probes, 0), role);
+    // The look-alike asks for a word.
+    ByHand other(1);
+    other.ask(0, 5);
+    const Survey found = survey(context, other.model(), probes);
+    EXPECT_FALSE(roles(found, found)[0].score_in(role)->holds()) << role;
+  }
 }
 
 TEST(Roles, RelationsAgainstTheBestOffset) {

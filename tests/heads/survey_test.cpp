@@ -74,7 +74,7 @@ void add_statistics(const Row& row, const Probe& probe, HeadSurvey& to) {
     const auto p = static_cast<double>(row.weights[j]);
     entropy -= p > 0 ? p * std::log(p) : 0;
     distance += p * static_cast<double>(std::abs(row.t - j));
-    marked += probe.marked.as<bool>()[row.b * T + j] ? p : 0;
+    marked += probe.separators.as<bool>()[row.b * T + j] ? p : 0;
     most = std::max(most, static_cast<double>(row.logits[j]));
   }
   const auto weight = [&](std::int64_t key, Statistic value, Statistic count) {
@@ -94,6 +94,28 @@ void add_statistics(const Row& row, const Probe& probe, HeadSurvey& to) {
     const auto at = [&](Statistic first) { return static_cast<Statistic>(static_cast<int>(first) + slot); };
     weight(probe.targets.as<std::int32_t>()[(row.b * T + row.t) * 4 + slot], at(Statistic::target_weight),
            at(Statistic::target_rows));
+  }
+}
+
+// Of rows that see eight keys or more: weight on such keys and their share, kind by kind.
+void add_odds(const Row& row, const Probe& probe, HeadSurvey& to) {
+  if (row.seen < 8) return;
+  const std::int64_t T = probe.tokens.shape()[1];
+  const auto add = [&](KeyKind kind, const std::function<bool(std::int64_t)>& is) {
+    double w = 0, keys = 0;
+    for (std::int64_t j = 0; j < row.seen; ++j) {
+      w += is(j) ? static_cast<double>(row.weights[j]) : 0;
+      keys += is(j) ? 1 : 0;
+    }
+    const double s = keys / static_cast<double>(row.seen);
+    to.odds[static_cast<std::size_t>(kind)].add({w * (1 - s), (1 - w) * s});
+  };
+  add(kFirst, [](std::int64_t j) { return j == 0; });
+  add(kSeparators, [&](std::int64_t j) { return probe.separators.as<bool>()[row.b * T + j]; });
+  add(kSpecial, [&](std::int64_t j) { return probe.special.present() && probe.special.as<bool>()[row.b * T + j]; });
+  for (const Slot slot : {kDuplicate, kInduction, kOffByOne, kChance}) {
+    const std::int64_t key = probe.targets.as<std::int32_t>()[(row.b * T + row.t) * 4 + slot];
+    if (key >= 0 && key < row.seen) add(on_slot(slot), [&](std::int64_t j) { return j == key; });
   }
 }
 
@@ -134,7 +156,7 @@ double mean(const std::vector<double>& values) {
 
 Chance chance_of(const std::vector<Probe>& probes, bool causal) {
   Chance chance;
-  std::vector<double> first, marked, rarest;
+  std::vector<double> first, rarest;
   std::map<std::string, std::vector<std::int64_t>> offsets;
   for (const Probe& probe : probes) {
     const std::int64_t B = probe.tokens.shape()[0], T = probe.tokens.shape()[1];
@@ -142,9 +164,7 @@ Chance chance_of(const std::vector<Probe>& probes, bool causal) {
       const std::int64_t length = probe.lengths.present() ? probe.lengths.as<std::int32_t>()[b] : T;
       for (std::int64_t t = 0; t < length; ++t) {
         const std::int64_t seen = causal ? t + 1 : length;
-        const bool* marks = probe.marked.as<bool>() + b * T;
         first.push_back(1 / static_cast<double>(seen));
-        marked.push_back(static_cast<double>(std::count(marks, marks + seen, true)) / static_cast<double>(seen));
         if (seen < 3) continue;
         rarest.push_back(1 / static_cast<double>(seen));
         ++chance.rows;
@@ -154,7 +174,6 @@ Chance chance_of(const std::vector<Probe>& probes, bool causal) {
     for (const Relation& one : probe.relations) offsets[one.name].push_back(one.key - one.query);
   }
   chance.first = mean(first);
-  chance.marked = mean(marked);
   chance.rarest = mean(rarest);
   for (const auto& [name, all] : offsets) {
     std::int64_t most = 0;
@@ -193,7 +212,10 @@ Survey plain_survey(Context& context, const model::Transformer& model, const std
           rows.push_back({b, t, causal ? t + 1 : length, weights, logits});
         }
       }
-      for (const Row& row : rows) add_statistics(row, probe, head);
+      for (const Row& row : rows) {
+        add_statistics(row, probe, head);
+        add_odds(row, probe, head);
+      }
       add_argmax_keys(rows, probe, counts, head);
     }
   }
@@ -208,6 +230,10 @@ void expect_same(const HeadSurvey& found, const HeadSurvey& expected) {
     EXPECT_NEAR(found.sums[static_cast<std::size_t>(f)], wanted, 1e-4 + 1e-5 * std::abs(wanted))
         << name_of(static_cast<Statistic>(f));
   }
+  for (std::size_t kind = 0; kind < kKinds; ++kind) {
+    EXPECT_NEAR(found.odds[kind].favour, expected.odds[kind].favour, 1e-4) << kind;
+    EXPECT_NEAR(found.odds[kind].against, expected.odds[kind].against, 1e-4) << kind;
+  }
   EXPECT_EQ(found.argmax_keys, expected.argmax_keys);
   EXPECT_EQ(found.offsets, expected.offsets);
   EXPECT_EQ(found.rarest.hits, expected.rarest.hits);
@@ -221,7 +247,6 @@ void expect_same(const HeadSurvey& found, const HeadSurvey& expected) {
 
 void expect_same(const Chance& found, const Chance& expected) {
   EXPECT_NEAR(found.first, expected.first, 1e-12);
-  EXPECT_NEAR(found.marked, expected.marked, 1e-12);
   EXPECT_NEAR(found.rarest, expected.rarest, 1e-12);
   EXPECT_EQ(found.rows, expected.rows);
   EXPECT_EQ(found.offsets, expected.offsets);

@@ -235,7 +235,7 @@ class Models(unittest.TestCase):
             self.assertEqual(many.shape[0], 33)
             np.testing.assert_array_equal(many[32:], model.embed("c"))
 
-    def test_what_stands_around_an_encoders_texts_are_separators(self):
+    def test_what_stands_around_an_encoders_texts_is_no_separator(self):
         with tempfile.TemporaryDirectory() as folder:
             bert = Path(__file__).resolve().parents[1] / "fixtures/models/bert"
             for file in (bert / "config.json", bert / "model.safetensors"):
@@ -244,9 +244,10 @@ class Models(unittest.TestCase):
             tokenizer["post_processor"] = {"type": "BertProcessing", "cls": ["o", 14], "sep": ["p", 15]}
             (Path(folder) / "tokenizer.json").write_text(json.dumps(tokenizer))
             model = polyhead.load(folder)
-            tokens, marked = [[14, 0, 1, 2, 15]], [head.sums["marked_weight"] for head in model.survey("a b c")]
-            self.assertEqual(marked, [head.sums["marked_weight"] for head in model.survey(tokens, separators=[14, 15])])
-            self.assertNotEqual(marked, [head.sums["marked_weight"] for head in model.survey(tokens, separators=[14])])
+            tokens, marked = [[14, 0, 1, 2, 15]], lambda *given: [head.sums["marked_weight"] for head in model.survey(*given)]
+            self.assertEqual(marked("a b c"), [0.0] * len(model.heads))
+            self.assertEqual(marked("a b c", None, [1, 15]), marked(tokens, None, [1, 15]))
+            self.assertNotEqual(marked("a b c", None, [1, 15]), marked(tokens, None, [1]))
 
     def test_a_model_without_a_tokenizer(self):
         with tempfile.TemporaryDirectory() as folder:

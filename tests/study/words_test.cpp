@@ -86,7 +86,14 @@ std::vector<Contender> contenders(Numbers& numbers, const Kind& kind, const std:
 }
 
 heads::HeadRoles roles_of(HeadId id, double previous, double induction) {
-  return {id, {{"previous token", previous, 0.4, 0.1}, {"induction", induction, 0.4, 0.1}, {"averaging", 0.2, 0.9, 0}}};
+  const auto score = [](const char* role, double value) {
+    return heads::RoleScore{.role = role,
+                            .score = value,
+                            .threshold = 0.4,
+                            .control = 0.1,
+                            .interval = heads::Interval{value - 0.05, value + 0.05}};
+  };
+  return {id, {score("previous token", previous), score("induction", induction), {"averaging", 0.2, 0.9, 0}}};
 }
 
 Formation formation(Numbers& numbers, const Kind& kind, const std::string& name, double induction, double last) {
