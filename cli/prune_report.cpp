@@ -164,6 +164,21 @@ std::string orders_text(const Pruned& p, const Table& table) {
   return std::string(p.answers ? "Accuracy" : "1 - cos") + " by order\n" + text_of(table, keys);
 }
 
+// What a reader might otherwise overlook.
+std::vector<std::string> notes_of(const Pruned& p) {
+  std::vector<std::string> notes;
+  const exam::Facts &a = p.facts.before, &b = p.facts.after;
+  const double lost = 100 * (p.answers ? a.accuracy - b.accuracy : b.loss - a.loss);
+  constexpr double kRounding = 1e-9;
+  if (p.curve.within_budget > 0 && lost > p.budget + kRounding) {
+    const std::string of = p.answers ? fmt::format("{:.2f} points of accuracy", lost)
+                                     : fmt::format("a cosine distance of {:.4f}", lost / 100);
+    notes.push_back(fmt::format("on sequences that neither ranked nor judged this costs {}: more than the budget", of));
+  }
+  if (!p.missing.empty()) notes.push_back(p.missing);
+  return notes;
+}
+
 std::string outcome_of(const Pruned& p) {
   const std::size_t all = p.roles.size(), gone = p.curve.within_budget;
   std::string text =
@@ -173,7 +188,8 @@ std::string outcome_of(const Pruned& p) {
   if (p.mean) text += ", leaving their means behind";
   if (p.fine_tuned > 0) text += fmt::format("; then fine-tuned for {} steps", p.fine_tuned);
   text += p.out.empty() ? "; nothing was written\n" : fmt::format("; written to {}\n", p.out);
-  return p.missing.empty() ? text : text + fmt::format("Note: {}\n", p.missing);
+  for (const std::string& note : notes_of(p)) text += fmt::format("Note: {}\n", note);
+  return text;
 }
 
 }  // namespace
@@ -197,7 +213,7 @@ Report prune_report(const Pruned& p) {
                      {"mean", p.mean},
                      {"fine_tune", p.fine_tuned},
                      {"heads_removed", static_cast<std::int64_t>(p.curve.within_budget)},
-                     {"notes", p.missing.empty() ? std::vector<std::string>{} : std::vector{p.missing}}},
+                     {"notes", notes_of(p)}},
           .tables = tables,
           .csv = p.orders ? tables.back() : steps};
 }
