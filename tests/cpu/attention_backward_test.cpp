@@ -81,7 +81,8 @@ Case large(const std::string& name) {
 std::vector<Case> large_cases() {
   Case causal = large("causal"), window = large("window"), first = large("always_first"), drop = large("dropout"),
        grouped = large("grouped"), odd = large("odd_widths"), bias = large("bias"), half = large("half"),
-       beside = large("beside_the_output"), narrow = large("top_left_causal"), sink = large("high_logits_and_sink");
+       beside = large("beside_the_output"), narrow = large("top_left_causal"), sink = large("high_logits_and_sink"),
+       pairs = large("bf16_causal"), pairs_apart = large("bf16_window");
   causal.options.causal = true;
   window.options.window = {.left = 60, .right = 3};
   first.options.window = {.left = 20, .right = 0, .always_first = 150};
@@ -95,13 +96,18 @@ std::vector<Case> large_cases() {
   bias.options.softcap = 5;
   half.dtype = DType::f16;
   half.options.causal = true;
+  pairs.dtype = pairs_apart.dtype = DType::bf16;
+  pairs.options.causal = true;
+  pairs.head_dim = 19;
+  pairs_apart.options.window = {.left = 61, .right = 3};  // panels see blocks from the second key of a pair on
   beside.dlse = beside.dweights = true;
   beside.options.causal = true;
   narrow.options.causal = true;
   narrow.options.align = Align::top_left;
   sink.sink_logit = true;
   sink.options.scale = 6;
-  return {large("plain"), causal, window, first, drop, grouped, odd, bias, half, beside, narrow, sink};
+  return {large("plain"), causal, window, first,  drop, grouped, odd,
+          bias,           half,   beside, narrow, sink, pairs,   pairs_apart};
 }
 
 class CpuLargeGradients : public ::testing::TestWithParam<Case> {};
