@@ -29,8 +29,14 @@ Example example(const std::string& task_name, const std::string& asks) {
 
 }  // namespace
 
+// What is clearest, then the questions in the order in which one asks them.
 std::vector<Chapter> chapters() {
   return {
+      {"What stands out?",
+       {example("repeat",
+                "A random segment of 8 to 32 symbols, over and over. From its second time on, the model has to say "
+                "what follows: what followed last time.")},
+       {"formation", "knock-outs", "pruning"}},
       {"Do more heads help?",
        {example("copy", "A random string, a separator, and the same string again, which the model has to say."),
         example("classify",
@@ -38,17 +44,14 @@ std::vector<Chapter> chapters() {
                 "has to say which of the eight classes that makes. Other values stand where no marker asks for them.")},
        {"final-accuracy", "accuracy-classify", "loss-classify", "loss-copy", "comparison"}},
       {"Do many heads look more narrowly than few?", {}, {"entropy-classify", "entropy-copy"}},
-      {"How do heads learn to copy?",
-       {example("repeat",
-                "A random segment of 8 to 32 symbols, over and over. From its second time on, the model has to say "
-                "what follows: what followed last time.")},
-       {"formation", "evolution", "heads-repeat", "knock-outs", "controls"}},
+      {"How do heads learn to copy?", {}, {"evolution", "heads-repeat", "controls"}},
       {"What does each head do?",
        {example("grammar",
                 "Sentences of a small grammar: the verb agrees with its subject, which may stand far away, and a "
                 "pronoun with what it stands for. The model has to say both.")},
-       {"heads-grammar", "importance", "damage", "relations", "heads"}},
-      {"Which heads can go?", {}, {"pruning", "orders", "saving"}}};
+       {"heads-grammar", "importance", "damage", "relations"}},
+      {"Which heads can go?", {}, {"orders", "saving"}},
+      {"What do the survivors see?", {}, {"heads"}}};
 }
 
 }  // namespace polyhead::study

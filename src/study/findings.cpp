@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <functional>
 #include <limits>
+#include <map>
 
 #include "core/draws.h"
 
@@ -273,14 +274,12 @@ void add_pruning(const std::vector<Anatomy>& anatomies, std::vector<report::Find
   const auto fewer = [](const Anatomy& a) {
     return 1 - static_cast<double>(a.saving.after.parameters) / static_cast<double>(a.saving.before.parameters);
   };
-  const auto faster = [](const Anatomy& a) { return a.saving.after.seconds_of_16 / a.saving.before.seconds_of_16; };
   to.push_back({"The pruned models have " + range(values_of(anatomies, fewer), percent) +
                     " fewer parameters; on sequences that pruning never saw they reach " +
                     range(values_of(anatomies, [](const Anatomy& a) { return a.saving.after.accuracy; }), percent) +
                     " where the originals reach " +
                     range(values_of(anatomies, [](const Anatomy& a) { return a.saving.before.accuracy; }), percent) +
-                    ", and a forward pass at batch 16 takes " + range(values_of(anatomies, faster), two_digits) +
-                    " of the time.",
+                    ".",
                 "saving"});
 }
 
@@ -307,6 +306,26 @@ void add_most_damaging(const std::vector<Anatomy>& anatomies, std::vector<report
   to.push_back({text, "damage"});
 }
 
+// Who stays after pruning, by their roles.
+void add_survivors(const std::vector<Anatomy>& anatomies, std::vector<report::Finding>& to) {
+  std::string text = "The heads that stay: ";
+  for (std::size_t n = 0; n < anatomies.size(); ++n) {
+    const std::vector<HeadId> gone = anatomies[n].iterative.removed();
+    std::map<std::string, int> counts;
+    std::size_t left = 0;
+    for (const heads::HeadRoles& head : anatomies[n].examination.roles) {
+      if (std::find(gone.begin(), gone.end(), head.id) != gone.end()) continue;
+      ++left;
+      ++counts[head.role() == nullptr ? "no known role" : head.role()->role];
+    }
+    std::string roles;
+    for (const auto& [role, count] : counts) roles += (roles.empty() ? "" : ", ") + role + " " + std::to_string(count);
+    text += (n > 0 ? "; " : "") + std::string("seed ") + std::to_string(n + 1) + ", " + std::to_string(left) + " of " +
+            std::to_string(anatomies[n].examination.roles.size()) + (roles.empty() ? "" : " (" + roles + ")");
+  }
+  to.push_back({text + ". Roles are those that they had in the whole model.", "heads"});
+}
+
 void add_anatomy(const std::vector<Anatomy>& anatomies, std::vector<report::Finding>& to) {
   add_relations(anatomies, to);
   add_pruning(anatomies, to);
@@ -320,6 +339,7 @@ void add_anatomy(const std::vector<Anatomy>& anatomies, std::vector<report::Find
                     ": Spearman's correlation is " + range(rhos, two_digits) + ".",
                 "damage"});
   add_most_damaging(anatomies, to);
+  add_survivors(anatomies, to);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <ctime>
 
 #include "polyhead/version.h"
@@ -14,6 +15,15 @@ std::string today() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts);
   return text;
+}
+
+// Figures and tables are numbered as they come.
+template <class Shown>
+void put_in_order(const std::vector<report::Chapter>& chapters, std::vector<Shown>& shown) {
+  std::vector<std::string> ids;
+  for (const report::Chapter& chapter : chapters) ids.insert(ids.end(), chapter.answers.begin(), chapter.answers.end());
+  const auto place = [&](const Shown& one) { return std::find(ids.begin(), ids.end(), one.id) - ids.begin(); };
+  std::stable_sort(shown.begin(), shown.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
 }
 
 }  // namespace
@@ -42,6 +52,8 @@ report::Page page_of(Context& context, const Results& results) {
   page.tables = tables(results);
   page.findings = findings(results);
   page.chapters = chapters();
+  put_in_order(page.chapters, page.figures);
+  put_in_order(page.chapters, page.tables);
   return page;
 }
 

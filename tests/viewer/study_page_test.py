@@ -37,15 +37,16 @@ class Study(PageTest):
     def test_a_question_after_the_other_each_task_by_an_example(self):
         tab = self.tab()
         sections = tab.run("[...document.querySelectorAll('main > section:not([hidden]) > h2')].map((e) => e.textContent)")
-        self.assertEqual(sections, ['Heads', 'Do more heads help?', 'Do many heads look more narrowly than few?',
-                                    'How do heads learn to copy?', 'What does each head do?', 'Which heads can go?', 'Tables'])
+        self.assertEqual(sections, ['Heads', 'What stands out?', 'Do more heads help?',
+                                    'Do many heads look more narrowly than few?', 'How do heads learn to copy?',
+                                    'What does each head do?', 'Which heads can go?', 'What do the survivors see?', 'Tables'])
         self.assertEqual(tab.run("[...document.querySelectorAll('nav a')].map((e) => e.textContent)"), sections)
         tasks = tab.run("""[...document.querySelectorAll('.example')].map((e) => [e.querySelector('b').textContent,
             e.querySelector('.case').textContent, [...e.querySelectorAll('mark')].map((m) => m.textContent)])""")
-        self.assertEqual([task for task, *_ in tasks], ['copy', 'classify', 'repeat', 'grammar'])
-        _, copied, again = tasks[0]
+        self.assertEqual([task for task, *_ in tasks], ['repeat', 'copy', 'classify', 'grammar'])
+        _, copied, again = tasks[1]
         self.assertEqual(copied.split(), ['BOS', *again, 'SEP', *again])
-        self.assertRegex(tasks[1][1], r'→ class [0-7]$')
+        self.assertRegex(tasks[2][1], r'→ class [0-7]$')
         # Above every figure there is an example.
         self.assertTrue(tab.run("""[...document.querySelectorAll('figure')].every((figure) =>
             document.querySelector('.example').compareDocumentPosition(figure) & Node.DOCUMENT_POSITION_FOLLOWING)"""))
