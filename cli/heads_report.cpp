@@ -298,7 +298,7 @@ std::string table_text(const Examined& e, Table& table) {
 // "Rank correlation of gradient and damage 0.43", if there is anything to correlate.
 std::string correlation_text(const Examined& e) {
   constexpr std::int64_t kFewest = 3;
-  const std::int64_t known = measured(e.found);
+  const std::int64_t known = std::ssize(measured(e.found));
   if (!e.damage || !e.has_gradient() || known < kFewest) return {};
   const auto two_digits = [](double number) { return unsigned_zero(fmt::format("{:.2f}", number)); };
   std::string text = "Rank correlation of gradient and damage " + two_digits(e.found.gradient_and_zero);
