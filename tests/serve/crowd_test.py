@@ -53,11 +53,13 @@ class Crowd(unittest.TestCase):
         draw, statuses, connection = random.Random(seed), collections.Counter(), self.connect()
         for _ in range(QUESTIONS):
             question = {'text': ' '.join(draw.choices('the a road it was to'.split(), k=draw.randint(1, 60)))}
-            what = draw.choice(('read', 'read', 'head', 'rank'))
+            what = draw.choice(('read', 'head', 'layer', 'rank'))
             if what != 'rank':
                 question['gates'] = [[draw.randrange(3), draw.randrange(4), draw.random()]]
             if what == 'head':
                 question['head'] = [draw.randrange(3), draw.randrange(4)]
+            if what == 'layer':
+                question['layer'] = draw.randrange(3)
             statuses[self.ask(connection, what, question)[0]] += 1
         connection.request('GET', self.address.path)
         self.assertEqual(connection.getresponse().status, 200)
