@@ -6,7 +6,7 @@ export const noRole = 'no clear role';
 export const inkOf = (role) => role === noRole ? '--role-none' : `--role-${role.replace(/[^a-z0-9]+/gi, '-')}`;
 
 // What heads do that have nothing to do; grey.
-const quiet = ['first key', 'first token', 'special token', 'separator', 'averaging', noRole];
+const quiet = ['first token', 'special token', 'separator', 'averaging', noRole];
 export const isQuiet = (role) => !role || quiet.includes(role);
 
 // Where such a head looks, and what that is good for.
@@ -19,7 +19,6 @@ const means = {
   'separator': ['It looks at punctuation and the like.', 'That is mostly where a head rests that has nothing to add.'],
   'special token': ['It looks at special tokens, which are no words.', 'That is where a head rests that has nothing to add here.'],
   'first token': ['It looks at the first token, which says nothing.', 'That is where a head rests that has nothing to add here.'],
-  'first key': ['It looks at the first token, which says nothing.', 'That is where a head rests that has nothing to add here.'],
   'averaging': ['It looks at all tokens about equally.', 'What it adds is a mean of the text so far, or nothing that it has learnt.'],
   [noRole]: ['Where it looks fits none of the roles that are known.', 'Point at its map, or try another text, to find out.'],
 };

@@ -18,12 +18,12 @@ struct Head {
   int layer = 0, head = 0;
   std::string role;  // its role, or empty
   std::optional<double> score;
-  bool borderline = false;                                 // other sequences may decide otherwise
   std::vector<std::pair<std::string, double>> roles;       // every role that was tried, and its score
   std::vector<std::pair<std::string, double>> statistics;  // "entropy (nats)", "on the first key", …
   std::optional<double> importance;
   std::optional<double> damage, damage_low, damage_high;  // of knocking it out, with its interval
   bool kept = true;                                       // false: pruned
+  bool borderline = false;                                // its role: other sequences may decide otherwise
 };
 
 // The attention of some heads over one text.

@@ -410,13 +410,13 @@ TEST(Describe, IsWhatTheSurveySays) {
   set(Statistic::previous_rows, 9);
   set(Statistic::previous_weight, 6);
   set(Statistic::distance, 70);
-  const heads::HeadRoles roles{{2, 5}, {{"induction", 0.3, 0.4, 0.1}, {"first key", 0.7, 0.4, 0.1}}};
+  const heads::HeadRoles roles{{2, 5}, {{"induction", 0.3, 0.4, 0.1}, {"first token", 0.7, 0.4, 0.1}}};
   const Head head = describe(roles, &survey);
   EXPECT_EQ(head.layer, 2);
   EXPECT_EQ(head.head, 5);
-  EXPECT_EQ(head.role, "first key") << "the one that holds";
+  EXPECT_EQ(head.role, "first token") << "the one that holds";
   EXPECT_EQ(head.score, 0.7);
-  EXPECT_EQ(head.roles, (std::vector<std::pair<std::string, double>>{{"induction", 0.3}, {"first key", 0.7}}));
+  EXPECT_EQ(head.roles, (std::vector<std::pair<std::string, double>>{{"induction", 0.3}, {"first token", 0.7}}));
   EXPECT_EQ(head.statistics, (std::vector<std::pair<std::string, double>>{{"entropy (nats)", 1.5},
                                                                           {"entropy, relative", 0.25},
                                                                           {"largest weight", 0.5},

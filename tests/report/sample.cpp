@@ -22,7 +22,7 @@ double noise(int a, int b, int c) {
 
 std::vector<Kind> kinds() {
   return {{"previous token", [](int q, int k) { return k == q - 1 ? 5.0 : 0.0; }},
-          {"first key", [](int, int k) { return k == 0 ? 5.0 : 0.0; }},
+          {"first token", [](int, int k) { return k == 0 ? 5.0 : 0.0; }},
           {"induction", [](int q, int k) { return q >= 8 && k == q - 7 ? 6.0 : 0.0; }},
           {"self", [](int q, int k) { return k == q ? 4.0 : 0.0; }},
           {"local", [](int q, int k) { return -0.4 * std::abs(q - k); }},

@@ -4,9 +4,9 @@ import math
 import pathlib
 import re
 
-ROLES = ['induction', 'first key', 'beta one']  # one that has a colour, one that is grey, one that is unknown
+ROLES = ['induction', 'first token', 'beta one']  # one that has a colour, one that is grey, one that is unknown
 NONE = 'no clear role'
-QUIET = ('first key', 'first token', 'special token', 'separator', 'averaging')  # grey: there is little to see
+QUIET = ('first token', 'special token', 'separator', 'averaging')  # grey: there is little to see
 
 # "induction": (on light paper, on dark paper), each [r, g, b], by the table in the page's style sheet.
 STYLE = (pathlib.Path(__file__).parent.parent.parent / 'viewer/page.css').read_text()

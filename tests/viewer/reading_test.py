@@ -151,7 +151,7 @@ class Reading(PageTest):
         for dot, note in zip(shapes, shapes[1:]):
             if dot.tag == namespace + 'circle':
                 found[note.text] = [int(dot.get('color')[at:at + 2], 16) for at in (1, 3, 5)]
-        self.assertEqual(found, {name: expected.role_colour(name) for name in ('previous token', 'induction', 'first key', 'self', 'local')})
+        self.assertEqual(found, {name: expected.role_colour(name) for name in ('previous token', 'induction', 'first token', 'self', 'local')})
         for theme in ('light', 'dark'):
             shown = self.tab(theme=theme).run("""Object.fromEntries([...document.querySelectorAll('#figure-patterns svg.wide circle')].map((dot) =>
                 [dot.nextElementSibling.textContent, getComputedStyle(dot).color.match(/\\d+/g).map(Number)]))""")
@@ -166,9 +166,9 @@ class Reading(PageTest):
                 counts[role] = counts.get(role, 0) + 1
             key = tab.run("""[...document.querySelectorAll('.role-key li')].map((e) => [e.textContent,
                 e.querySelector('.swatch').textContent, e.querySelector('.swatch').style.backgroundColor.match(/\\d+/g).map(Number)])""")
-            short = {'previous token': 'pt', 'first key': '', 'induction': 'in', 'self': 'se', 'local': 'lo', 'no clear role': ''}
+            short = {'previous token': 'pt', 'first token': '', 'induction': 'in', 'self': 'se', 'local': 'lo', 'no clear role': ''}
             listed = [entry[0][len(entry[1]):].rsplit(' (')[0] for entry in key]
-            self.assertEqual(listed, sorted(counts, key=lambda role: (role == 'no clear role', role == 'first key', -counts[role])))
+            self.assertEqual(listed, sorted(counts, key=lambda role: (role == 'no clear role', role == 'first token', -counts[role])))
             self.assertEqual([counts[role] for role in listed], [int(entry[0].split('(')[1][:-1]) for entry in key])
             colours = {entry[0][len(entry[1]):].rsplit(' (')[0]: entry[2] for entry in key}
             self.assertEqual(set(colours), set(counts))
