@@ -130,17 +130,20 @@ TEST_F(ForeignHeads, AreChosenByTheirRole) {
   const json all = json_of(on_text("heads"));
   std::vector<std::string> with, without;
   for (const json& head : all["heads"]) (head["role"].is_null() ? without : with).push_back(head["head"]);
-  ASSERT_EQ(with.size(), 1u) << all["roles_found"];
+  ASSERT_FALSE(with.empty()) << all["roles_found"];
+  ASSERT_FALSE(without.empty()) << all["roles_found"];
   EXPECT_EQ(heads_in(output_of(on_text("heads --role averaging")).text), with);
   EXPECT_EQ(heads_in(output_of(on_text("heads --role none")).text), without);
-  const std::string nobody = output_of(on_text("heads --role first-key")).text;
+  const std::string nobody = output_of(on_text("heads --role first-token")).text;
   EXPECT_TRUE(contains(nobody, "No head has this role. The highest score is 0.")) << nobody;
   EXPECT_TRUE(heads_in(nobody).empty()) << nobody;
-  expect_refused(2, on_text("heads --role inducton"), {"--role", "first key", "did you mean 'induction'?"});
+  expect_refused(2, on_text("heads --role inducton"), {"--role", "first token", "did you mean 'induction'?"});
   const json alone = json_of(on_text("heads --role averaging --damage"));
-  EXPECT_EQ(alone["damage_measured"], 1) << "of the others nobody asked";
+  EXPECT_EQ(alone["damage_measured"], with.size()) << "of the others nobody asked";
   EXPECT_EQ(alone["heads"].size(), 8u);
-  for (const json& head : alone["heads"]) EXPECT_EQ(head["damage_zero"].is_number(), head["head"] == with[0]);
+  for (const json& head : alone["heads"]) {
+    EXPECT_EQ(head["damage_zero"].is_number(), std::count(with.begin(), with.end(), head["head"]) == 1);
+  }
 }
 
 // A pass is begun in any time, and none after it is over.
@@ -169,7 +172,7 @@ TEST_F(ForeignHeads, SinksAreCounted) {
   EXPECT_GE(sinks, 0);
   EXPECT_LE(sinks, 1);
   const std::string text = output_of(on_text("heads")).text;
-  EXPECT_TRUE(contains(text, "over windows of 64 tokens, give the first more than 0.3\nof their weight")) << text;
+  EXPECT_TRUE(contains(text, "over windows of 64 tokens, give the first more\nthan 0.3 of their weight")) << text;
 }
 
 TEST_F(ForeignHeads, MeansAreThereIfAskedFor) {
@@ -225,7 +228,7 @@ TEST_F(ForeignHeads, OfAnEncoder) {
   const std::string shown = output_of(on_text("heads --damage")).text;
   EXPECT_TRUE(contains(shown, "1 - cos")) << shown;
   EXPECT_FALSE(contains(shown, "accuracy")) << shown;
-  expect_refused(2, on_text("prune --dry-run --order iterative"), {"--order", "damage and random"});
+  expect_refused(2, on_text("prune --dry-run --order iterative"), {"--order", "damage or random"});
   expect_refused(3, "generate --prompt abc " + scratch_.folder(), {"an encoder"});
 }
 
