@@ -330,7 +330,7 @@ class Model:
 
         Roles on texts are the model's own, whatever they say: found once on texts that come with polyhead, and kept in its cache.
 
-        separators  tokens for the role "separator" (default: for texts punctuation, else none)
+        separators  tokens for the role "separator" (default: for texts punctuation, else none); in texts, special tokens are none
 
         >>> import numpy as np, polyhead
         >>> tokens = np.stack([np.tile(np.random.default_rng(n).permutation(16), 2) for n in range(4)])

@@ -51,18 +51,18 @@ struct HeadRoles {
 // `plain`: on sequences like those the model was trained on; `repeats`: on random segments of different lengths,
 // repeated. The two may be the same survey.
 //
-//   induction       weight on the token after its other occurrence, on repeats       0.4, against one off and chance
-//   duplicate       weight on that other occurrence itself, on repeats               0.4, against chance
+//   induction       odds of weight on the token after its other occurrence, repeats  0.6, against one off and chance
+//   duplicate       odds of weight on that other occurrence itself, on repeats       0.6, against chance
 //   (a relation)    largest weight on the key that the relation names, on plain      the best fixed offset + 0.1
 //   previous token  weight on the key before, on repeats                             0.4, against chance
 //   positional      largest weight at one offset wherever there is a key, on plain   0.9, against chance
 //   rare token      largest weight on the rarest token that the row sees, on plain   0.5, against chance
-//   separator       weight on separators if they were 1 key in 8, on plain           0.4, against 1/8
-//   special token   weight on special tokens if they were 1 key in 64, on plain      0.4, against 1/64
-//   first token     weight on the first token if it were 1 key in 64, on plain       0.4, against 1/64
+//   separator       odds of weight on separators, on plain                           0.6, against 1/8
+//   special token   odds of weight on special tokens, on plain                       0.6, against 1/8
+//   first token     odds of weight on the first token, on plain                      0.6, against 1/8
 //   averaging       entropy relative to that of equal weights, on plain              0.9
 //
-// Roles that change from text to text are numbers only if the plain sequences are windows `of_texts`.
+// Odds are said as the weight on such keys if they were one key in eight. Roles that change from text to text are numbers only if the plain sequences are windows `of_texts`.
 std::vector<HeadRoles> roles(const Survey& plain, const Survey& repeats, bool of_texts = false);
 
 // Both surveys of a model, and the roles that follow from them; on the caller's tape, which must not record.

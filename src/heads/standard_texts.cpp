@@ -117,8 +117,8 @@ def main(arguments):
 
 
 /* The same in C, for a board without a file system. */
-#include <math.h>
-#include <stdio.h>
+double fabs(double x);
+double sqrt(double x);
 
 struct window {
   double values[20];

@@ -42,7 +42,7 @@ std::vector<std::string> commands() {
   bool listed = false;
   for (const std::string& line : lines_of(output_of("--help").text)) {
     if (listed && !line.starts_with("  ")) break;
-    if (listed) found.push_back(line.substr(2, line.find(' ', 2) - 2));
+    if (listed && line[2] != ' ') found.push_back(line.substr(2, line.find(' ', 2) - 2));  // else its summary goes on
     listed = listed || line == "Commands:";
   }
   return found;

@@ -66,13 +66,13 @@ TEST(Examples, AttentionInCSaysWhatHeadsDo) {
 
 TEST(Examples, CrewsComeToTheExactSums) {
   const auto lines = words_of(EXAMPLE_CREWS);
-  EXPECT_EQ(row(lines, {"head", "1"}), (Row{"0.700", "0.050", "0.100", "0.050", "0.100"}));
-  EXPECT_EQ(row(lines, {"o1"}), (Row{"0.620", "0.190", "0.085", "0.210"}));
-  EXPECT_EQ(row(lines, {"o2"}), (Row{"0.355", "0.410", "0.120", "0.275"}));
+  EXPECT_EQ(row(lines, {"head", "0"}), (Row{"0.700", "0.050", "0.100", "0.050", "0.100"}));
+  EXPECT_EQ(row(lines, {"o0"}), (Row{"0.620", "0.190", "0.085", "0.210"}));
+  EXPECT_EQ(row(lines, {"o1"}), (Row{"0.355", "0.410", "0.120", "0.275"}));
   EXPECT_EQ(row(lines, {"it"}), (Row{"0.620", "0.190", "0.085", "0.210", "0.355", "0.410", "0.120", "0.275"}));
-  EXPECT_EQ(row(lines, {"without", "head", "1"}),
+  EXPECT_EQ(row(lines, {"without", "head", "0"}),
             (Row{"0.000", "0.000", "0.000", "0.000", "0.355", "0.410", "0.120", "0.275"}));
-  EXPECT_EQ(row(lines, {"without", "head", "2"}),
+  EXPECT_EQ(row(lines, {"without", "head", "1"}),
             (Row{"0.620", "0.190", "0.085", "0.210", "0.000", "0.000", "0.000", "0.000"}));
 }
 

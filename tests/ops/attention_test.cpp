@@ -97,7 +97,7 @@ TEST(Attend, WeightsOfPackedSequencesAreAsWideAsTheLongest) {
 }
 
 TEST(Explain, NamesThePathAndTheReasons) {
-  const Tensor x = normal({1, 2, 5, 8}, "x", DType::bf16);
+  const Tensor x = normal({1, 2, 5, 8}, "x", DType::f16);
   Context context(1);
   const std::string text = explain(context, x, x, x, {.causal = true}, {.weights = true});
   for (const char* word : {"cpu, fused", "widened", "weights", "GPU"}) {

@@ -66,7 +66,7 @@ STRUCTS_ONLY_IN_CPP = {
     **dict.fromkeys(("Attention", "AttentionGradients"), "results, which in C are the caller's memory"),
     **dict.fromkeys(("MultiHeadResults", "MultiHeadGradients"), "results, which C hands out by name"),
     "AttentionPart": "in C the results of a part", "Projections": "see MultiHeadWants", "MultiHeadParameters": "in C by their names",
-    "ParameterCount": "see count_parameters", "SingleHeadAttention": "see from_heads",
+    "StatisticField": "in C polyhead_statistic_name", "ParameterCount": "see count_parameters", "SingleHeadAttention": "see from_heads",
 }
 
 

@@ -246,8 +246,8 @@ class Models(unittest.TestCase):
             model = polyhead.load(folder)
             tokens, marked = [[14, 0, 1, 2, 15]], lambda *given: [head.sums["marked_weight"] for head in model.survey(*given)]
             self.assertEqual(marked("a b c"), [0.0] * len(model.heads))
-            self.assertEqual(marked("a b c", None, [1, 15]), marked(tokens, None, [1, 15]))
-            self.assertNotEqual(marked("a b c", None, [1, 15]), marked(tokens, None, [1]))
+            self.assertEqual(marked("a b c", None, [1, 15]), marked(tokens, None, [1]))
+            self.assertNotEqual(marked("a b c", None, [1, 15]), marked(tokens, None, [1, 15]))
 
     def test_a_model_without_a_tokenizer(self):
         with tempfile.TemporaryDirectory() as folder:

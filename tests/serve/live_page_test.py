@@ -494,7 +494,7 @@ class OfAFile(PageTest):
 
     def test_heads(self):
         (FOLDER / 'text.txt').write_text('the animal did not cross the road because it was tired. ' * 20)
-        self.page('heads', 'gpt', '--text', 'text.txt', '--samples', '2', '--length', '16', '--html', 'heads.html')
+        self.page('heads', 'gpt', '--text', 'text.txt', '--samples', '2', '--length', '16', '--damage', '--html', 'heads.html')
         self.address = (FOLDER / 'heads.html').as_uri()
         tab = self.tab(at='#colour=damage')
         self.assertEqual(tab.run("byId('colour').value"), 'damage')

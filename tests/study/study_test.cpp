@@ -347,8 +347,9 @@ TEST(Findings, AFewRunsProveNothing) {
 
 TEST(Findings, CountTheSeedsThatHaveAHeadAndNameItsScore) {
   Results results = results_with(five("copy", kAllSolved), five("classify", kAllSolved));
-  results.formations.two_layers[0].roles = {{{0, 1}, {{"induction", 0.55, 0.4, 0.1}}},
-                                            {{1, 0}, {{"induction", 0.9, 0.4, 0.85}}}};  // it beats no control
+  results.formations.two_layers[0].roles = {
+      {{0, 1}, {{"induction", 0.55, 0.4, 0.1, "", heads::Interval{0.52, 0.58}}}},
+      {{1, 0}, {{"induction", 0.9, 0.4, 0.85, "", heads::Interval{0.88, 0.96}}}}};  // it beats no control
   expect_said(results,
               "with induction heads in 1 of 2 seeds (best scores 0.55; 1 too close to call) and previous-token");
   results.formations.two_layers[1].roles = {{{1, 1}, {{"induction", 0.96, 0.4, 0.1}}}};
@@ -393,11 +394,14 @@ TEST(Findings, ALinkHasAHeadOnlyAboveTheOffsetAndItsMargin) {
   Results results = results_with(five("copy", kAllSolved), five("classify", kAllSolved));
   results.anatomies[0].relations = {{"subject-verb", {0.85, 0.25, {0, 1}}}};
   results.anatomies[1].relations = {{"subject-verb", {0.33, 0.27, {1, 0}}}};
+  auto& roles = results.anatomies[1].examination.roles;
+  roles = {{{1, 0}, {{"subject-verb", 0.33, 0.37, 0.27, "", heads::Interval{0.30, 0.38}}}}};
   expect_said(
       results,
       "The grammar's link “subject-verb” has a head in 1 of 2 seeds: the best head looks at the linked word in "
       "33.0 % to 85.0 % of cases, the best fixed offset in 25.0 % to 27.0 %; too close to call in 1 of 2 seeds.");
   results.anatomies[1].relations["subject-verb"].accuracy = 0.43;
+  roles[0].scores[0].interval = heads::Interval{0.39, 0.47};
   expect_said(results, "has a head in 2 of 2 seeds");
   expect_unsaid(results, "too close to call in");
 }
