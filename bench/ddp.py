@@ -4,6 +4,7 @@ SIZES are L,C,H,T,B; each process has half of the batch. Prints the seconds of a
 """
 import os
 import sys
+import tempfile
 import time
 
 import torch
@@ -33,7 +34,6 @@ def train(rank, sizes, steps, place):
 
 
 if __name__ == "__main__":
-    place = f"/tmp/polyhead-ddp-{os.getpid()}"
-    multiprocessing.spawn(train, ([int(n) for n in sys.argv[1].split(",")], int(sys.argv[2]), place), nprocs=RANKS)
-    if os.path.exists(place):
-        os.remove(place)
+    with tempfile.TemporaryDirectory() as folder:
+        shape = [int(n) for n in sys.argv[1].split(",")]
+        multiprocessing.spawn(train, (shape, int(sys.argv[2]), os.path.join(folder, "meeting")), nprocs=RANKS)

@@ -245,12 +245,13 @@ Command heads_command() {
       .summary = "what every head of a model does, and how much depends on it",
       .description =
           "A row for every head: how sharp it is and where it looks; its role, if it reaches the threshold and beats "
-          "its control (of a model that brings a tokenizer by texts that come with polyhead, whatever --text is; the "
+          "its control (of a model that comes with a tokenizer by texts that come with polyhead, whatever --text is; "
+          "the "
           "roles are kept in the cache); how much the model depends on it, by the gradient of its gate and by the loss "
           "that its absence "
           "costs, with 95 % intervals; and the head that is most like it. An untrained model of the same shape is the "
           "control of all detectors. Models that polyhead trained are measured on sequences that training never showed "
-          "them; models of others bring a tokenizer and are measured on windows of a text: name one with --text. "
+          "them; models of others come with a tokenizer and are measured on windows of a text: name one with --text. "
           "Columns: entropy of the weights in nats, and relative to that of equal weights (of largest); mean weight on "
           "the first key, the row's own and the one before; mean distance; mean of the largest weight; gradient of the "
           "gate, relative to its layer; damage: how much the loss rises with the head's output set to 0, or to its "
@@ -272,7 +273,7 @@ Command heads_command() {
           {o->subject.model_option(),
            {"links", "FILE",
             "relations between words, a JSON object on each line: {\"tokens\": \"BOS today the king is old\", "
-            "\"query\": 4, \"key\": 3, \"relation\": \"subject-verb\"}; for a model that brings a tokenizer "
+            "\"query\": 4, \"key\": 3, \"relation\": \"subject-verb\"}; for a model that comes with a tokenizer "
             "{\"text\": \"Today the king is old\", \"query\": [15, 17], \"key\": [10, 14], \"relation\": ...}, with "
             "a word's first character and the one after its last",
             &o->links},
@@ -281,10 +282,11 @@ Command heads_command() {
             "head, or a column of the table, the largest first; JSON and CSV have all heads, in the model's order",
             &o->selection.sort, sort_names()},
            {"top", "N", "show so many heads", &o->selection.top},
-           {"role", "ROLE", "show only heads with this role, such as induction or first-key, or with none",
+           {"role", "ROLE", "show only heads with this role, such as induction or first-token, or with none",
             &o->selection.role},
            {"damage", "",
-            "remove the heads that are shown in turn and measure the loss, those with the largest gradients first, "
+            "remove heads in turn (with --role those that have it) and measure the loss, those with the largest "
+            "gradients first, "
             "for up to TIME (30s, 2m); default: only of models that polyhead trained, which are small",
             &o->damage},
            {"gradient", "",

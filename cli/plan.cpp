@@ -175,7 +175,8 @@ Command plan_command() {
       .summary = "what more ranks would bring: time, traffic and memory, before there are any",
       .description =
           "Measures for a few seconds how fast one process does the work of a model, and works out what training, a "
-          "pass over one sequence and 'polyhead heads' would take on 1, 2, 4 ... ranks: the time and where it goes, "
+          "pass over one sequence and 'polyhead heads --damage' would take on 1, 2, 4 ... ranks: the time and where it "
+          "goes, "
           "the bytes that are sent, the memory of each rank, and how many ranks are worth adding. Nothing is trained, "
           "and no weights are read: a config is enough. Started on two ranks or more, it measures how fast messages "
           "between them are.",

@@ -49,10 +49,12 @@ std::string text_of_number(double number, Style style) {
   return unsigned_zero(fmt::format("{:.3f}", number));
 }
 
-// Of UTF-8: bytes that continue a character take no column.
+// Of UTF-8: any byte of a character but its first.
+bool within_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
+// Columns: bytes within a character take none.
 std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return !within_character(c); }));
 }
 
 std::string padded(const std::string& text, std::size_t width, Style style) {
@@ -122,7 +124,11 @@ std::size_t end_of_line(const std::string& text, std::size_t at, std::size_t wid
   if (const std::size_t blank = text.rfind(' ', at + width); blank != text.npos && blank > at) return blank;
   if (const std::size_t sign = text.find_last_of("./_,-", at + width - 1); sign != text.npos && sign > at)
     return sign + 1;
-  return at + width;
+  std::size_t end = at + width;
+  while (end > at && within_character(text[end])) --end;
+  if (end > at) return end;
+  for (++end; end < text.size() && within_character(text[end]);) ++end;  // one that is longer than that
+  return end;
 }
 
 std::vector<std::string> lines_of(const std::string& text, std::size_t width) {

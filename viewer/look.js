@@ -27,7 +27,7 @@ export const look = {
   sample: null, matrix: null,
   shown: '', drawn: '',  // "layer.head": that is named, and whose map is there
   followers: [],  // called when another head is looked at
-  first: {sample: '', key: ''},
+  first: {text: '', key: ''},
 
   // The most telling one stays that while the text does, whatever is switched off.
   usual() {

@@ -9,16 +9,16 @@ const largest = 4 << 20;  // bytes of a layer that are asked for at once
 
 export const sides = {
   whole: null,  // the model's answer to the first text with all gates at 1
-  all: [],      // of one or two: {text, model, whole, now, ranked}
+  all: [],      // of one or two: {text, model, gates, whole, now, ranked}
 
   // What a model makes of a text, whole and with the gates of now; what is known already is not asked again.
   async read(index, text, model) {
     const kept = sides.all[index], known = kept?.text === text && kept.model === model;
     const whole = known ? kept.whole : await ask('read', {text, model});
     if (!sides.whole) gates.read(state.off, whole.heads);
-    const now = gates.values.size ? await ask('read', {text, model, gates: gates.list()}) : whole;
+    const list = gates.list(), now = gates.values.size ? await ask('read', {text, model, gates: list}) : whole;
     now.samples[0].before = now === whole ? null : whole.samples[0];
-    return {text, model, whole, now, ranked: known ? kept.ranked : null};
+    return {text, model, gates: list, whole, now, ranked: known ? kept.ranked : null};
   },
 
   // The weights of a head are asked for when it is looked at, of a short text with those of its layer, and kept as long
@@ -37,7 +37,7 @@ export const sides = {
 
   keep(sample, head) {
     const size = sample.tokens.length ** 2, side = sides.all.find(({now}) => now.samples[0] === sample);
-    const {text, model, now} = side, about = {text, model, gates: gates.list()};
+    const {text, model, gates: list, now} = side, about = {text, model, gates: list};  // not those of this moment
     const layer = now.heads.filter((one) => one.layer === head.layer);
     if (layer.length * size > largest) {
       sample.kept.set(keyOf(head), {answer: ask('head', {...about, head: [head.layer, head.head]}), at: 0});

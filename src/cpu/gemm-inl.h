@@ -175,8 +175,8 @@ struct GemmPlan {
 
   const kernels::GemmProblem& problem;
   std::int64_t M, N, K;
-  bool
-      pairs_b;  // B is, or would be, packed in pairs, even if the kernel multiplies f32: slices then are of whole pairs
+  // B is, or would be, packed in pairs, even if the kernel multiplies f32: slices then are of whole pairs.
+  bool pairs_b;
   std::int64_t strips, slices, slice_step;
   bool in_place;         // sums are formed in C itself
   bool keeps_a = false;  // all slices of A stay packed

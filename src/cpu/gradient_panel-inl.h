@@ -117,9 +117,9 @@ struct GradientPanel : PanelRows<T> {
   T *q_copy, *dout_copy;  // [kPanel][padded D], [kPanel][padded E] where they cannot be read where they are
   T *qt, *dout_t;         // [D][kPanel], [E][kPanel]
   T *pt, *dst;            // [n keys of the tile][kPanel] P^T and dS^T
-  Pair *q_lanes, *q_rows, *dout_lanes,
-      *dout_rows;  // as in the workspace, of this panel; qt and dout_t are then not used
-  bool* hidden;    // [n] is the key hidden from the whole panel?
+  // As in the workspace, of this panel; qt and dout_t are then not used.
+  Pair *q_lanes, *q_rows, *dout_lanes, *dout_rows;
+  bool* hidden;  // [n] is the key hidden from the whole panel?
   alignas(64) T lse[kPanel<T>], delta[kPanel<T>], dlse[kPanel<T>], sink_weight[kPanel<T>];
   // P = norm e^(s - lse); norm is 1 except where lse is so large that its rounding outweighs all other errors.
   alignas(64) T norm[kPanel<T>];

@@ -202,9 +202,8 @@ struct LogitTiles {
 };
 
 // st [n][kPanel] = rows [n][inner] . lanes [inner][kPanel]: keys and queries, or values and output gradients; inner
-// counts units, pairs are then multiplied by `factor`. Keys
-// beyond those that the first vector of queries sees are multiplied for the second only; what the first then holds is
-// hidden by position.
+// counts units, pairs are then multiplied by `factor`. Keys beyond those that the first vector of queries sees are
+// multiplied for the second only; what the first then holds is hidden by position.
 template <class T, class U>
 void tile_scores(const Head<T>& head, const PanelRows<T>& panel, kernels::KeyRange keys, const Matrix<U>& rows,
                  const U* lanes, std::size_t inner, T factor, T* st) {

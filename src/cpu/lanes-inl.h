@@ -12,9 +12,13 @@
 #if HWY_TARGET == HWY_AVX3_DL
 #include <immintrin.h>
 #undef HWY_TARGET_STR
+#ifdef HWY_TARGET_STR_AVX3_DL  // later than Highway 1.0.3; what its functions are compiled for must be among ours
+#define HWY_TARGET_STR HWY_TARGET_STR_AVX3_DL ",avx512bf16"
+#else
 #define HWY_TARGET_STR \
   HWY_TARGET_STR_AVX3  \
   ",vpclmulqdq,avx512vbmi,avx512vbmi2,vaes,avxvnni,avx512bitalg,avx512vpopcntdq,avx512bf16"
+#endif
 #endif
 
 #include <algorithm>

@@ -57,7 +57,7 @@ void expect_memory(std::string_view op, const model::Config& config, const Mater
 Examination examine(Context& context, model::Transformer& model, const Material& material,
                     const ExamineOptions& options = {});
 
-// What heads do on the material's plain probes, and their roles: by the standard probe if the model brings a tokenizer,
+// What heads do on the material's plain probes, and their roles: by the standard probe if the model comes with a tokenizer,
 // else by the material.
 heads::SurveyedRoles survey_roles(Context& context, const model::Transformer& model, const Material& material);
 

@@ -133,8 +133,10 @@ Observation Observer::observe(const std::vector<std::int32_t>& tokens, const Gat
   for (heads::HeadRoles& head : seen.roles) {
     for (heads::RoleScore& score : head.scores) score.number_only = true;
   }
-  seen.note = "No roles are named: what this model was trained on is not there any more, and a text of " +
-              std::to_string(tokens.size()) + " tokens is too short to tell them by; it takes " +
+  seen.note = std::string("No roles are named: ") +
+              (language_->tokenizer() != nullptr ? "the texts that tell them do not fit this model"
+                                                 : "what this model was trained on is not there any more") +
+              ", and a text of " + std::to_string(tokens.size()) + " tokens is too short to tell them by; it takes " +
               std::to_string(heads::kFewestTokens) + ".";
   return seen;
 }

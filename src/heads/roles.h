@@ -62,7 +62,8 @@ struct HeadRoles {
 //   first token     odds of weight on the first token, on plain                      0.6, against 1/8
 //   averaging       entropy relative to that of equal weights, on plain              0.9
 //
-// Odds are said as the weight on such keys if they were one key in eight. Roles that change from text to text are numbers only if the plain sequences are windows `of_texts`.
+// Odds are said as the weight on such keys if they were one key in eight. Roles that change from text to text are
+// numbers only if the plain sequences are windows `of_texts`.
 std::vector<HeadRoles> roles(const Survey& plain, const Survey& repeats, bool of_texts = false);
 
 // Both surveys of a model, and the roles that follow from them; on the caller's tape, which must not record.

@@ -56,7 +56,7 @@ void ops::multihead(Context& context, const MultiHeadShape& shape, const MultiHe
   kernels::AttentionProblem attention =
       resolve(plan.op, like.part[kQuery], like.part[kKey], like.part[kValue], options.attention, wants.attention);
   plan.rotations(options, like.part[kQuery], like.part[kKey], false);
-  check_dropout(kOp, "output_dropout", options.output_dropout);
+  check_output_dropout(kOp, options.output_dropout);
   if (shape.qk_norm && !(options.qk_norm_epsilon > 0)) {
     throw Error(ErrorCode::value, kOp, "qk_norm_epsilon: expected a positive number");
   }

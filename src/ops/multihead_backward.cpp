@@ -108,7 +108,7 @@ void ops::multihead_backward(Context& context, const MultiHeadShape& shape, cons
   const ops::Argument arriving{plan.op, "doutput", upstream.output};
   arriving.expect_input(outer, dtype);
   arriving.expect_last_stride_one();
-  ops::check_dropout(kOp, "output_dropout", options.output_dropout);
+  ops::check_output_dropout(kOp, options.output_dropout);
   const ops::ProjectionBuffers dparts(
       plan, [&](std::size_t g, const Dims& buffer) { return call.scratch(ops::scratch_of_group(g), buffer, dtype); });
   check_forward(plan, forward, dparts);

@@ -255,6 +255,16 @@ void check_dropout(std::string_view op, std::string_view name, const Dropout& dr
   }
 }
 
+void check_output_dropout(std::string_view op, const Dropout& dropout) {
+  check_dropout(op, "output_dropout", dropout);
+  const Origin& origin = dropout.origin;
+  if (origin.head == 0 && origin.key == 0) return;
+  refuse(op,
+         "output_dropout: expected an origin with a sequence and a row alone, since it counts columns from 0; found "
+         "head " +
+             std::to_string(origin.head) + ", key " + std::to_string(origin.key));
+}
+
 AttentionProblem resolve(const Op& op, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                          const AttentionOptions& options, const AttentionWants& wants) {
   check_inputs(op, q, k, v);

@@ -37,6 +37,7 @@ GradientShapes shapes_of(const kernels::AttentionGradientProblem& problem, const
 TensorView broadcast_gradient(const Op& op, const kernels::AttentionGradientProblem& problem, const TensorView& dbias);
 
 void check_dropout(std::string_view op, std::string_view name, const Dropout& dropout);
+void check_output_dropout(std::string_view op, const Dropout& dropout);
 
 // The number of keys of the longest sequence, the last size of a packed batch's weights: the only number that is read
 // from a tensor to know a shape, and only if such weights or logits are wanted.

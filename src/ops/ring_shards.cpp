@@ -41,15 +41,14 @@ void refuse_options(const AttentionOptions& options, const AttentionWants& wants
 }
 
 // Of a small tensor, by which ranks see that they have the same.
-std::string mark_of(const ConstTensorView& x) {
+std::string mark_of(Context& context, const ConstTensorView& x) {
   if (!x.present()) return "none";
-  if (x.strides() != contiguous_strides(x.shape())) return describe(x);
-  const auto* bytes = static_cast<const unsigned char*>(x.data());
-  return describe(x) + " " +
-         std::to_string(fnv1a(std::span(bytes, static_cast<std::size_t>(x.count()) * size_of(x.dtype()))));
+  const Tensor numbers = clone(context, x);  // whatever their strides
+  const auto* bytes = static_cast<const unsigned char*>(numbers.view().data());
+  return describe(x) + " " + std::to_string(fnv1a(std::span(bytes, numbers.bytes())));
 }
 
-std::string text_of(const AttentionOptions& o) {
+std::string text_of(Context& context, const AttentionOptions& o) {
   char text[640];
   const auto wide = [](std::int64_t number) { return static_cast<long long>(number); };
   std::snprintf(
@@ -66,7 +65,7 @@ std::string text_of(const AttentionOptions& o) {
        {std::pair{"alibi", o.alibi}, std::pair{"sink_logit", o.sink_logit}, std::pair{"gates", o.gates},
         std::pair{"first_positions", o.first_positions}, std::pair{"key_lengths", o.key_lengths},
         std::pair{"query_lengths", o.query_lengths}, std::pair{"cu_q", o.cu_q}, std::pair{"cu_k", o.cu_k}}) {
-    all += std::string(" ") + name + " " + mark_of(tensor);
+    all += std::string(" ") + name + " " + mark_of(context, tensor);
   }
   return all;
 }
@@ -178,7 +177,7 @@ RingShards::RingShards(Context& context, const Ring& ring, const ConstTensorView
   const auto rest = [](const ConstTensorView& x) { return describe(x.slice(2, 0, 0)); };
   expect_agreement(ring.ranks, kRingOp,
                    {{"shape of q, k and v apart from their rows", rest(q) + ", " + rest(k) + ", " + rest(v)},
-                    {"set of options", text_of(options)},
+                    {"set of options", text_of(context, options)},
                     {"set of wanted results", text_of(wants)},
                     {"order of rows", ring.order == RingOrder::halves ? "halves" : "in turn"}});
   std::vector<std::int64_t> queries, keys;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <numeric>
 #include <thread>
 
@@ -75,11 +76,13 @@ class Courier {
 
 class Started final : public Ranks::Message {
  public:
-  explicit Started(Courier& courier) : courier_(courier) { courier_.begin(); }
+  Started(Courier& courier, bool receives) : courier_(courier), receives_(receives) { courier_.begin(); }
   ~Started() override {
     courier_.end();
     for (MPI_Request& request : requests_) {
-      if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+      if (request == MPI_REQUEST_NULL) continue;
+      if (receives_) MPI_Cancel(&request);  // given up: nothing may come any more to where it was to go
+      MPI_Request_free(&request);
     }
   }
   void add(MPI_Request request) { requests_.push_back(request); }
@@ -87,6 +90,7 @@ class Started final : public Ranks::Message {
 
  private:
   Courier& courier_;
+  bool receives_;
   std::vector<MPI_Request> requests_;
 };
 
@@ -136,6 +140,7 @@ class Mpi final : public Ranks {
   }
   ~Mpi() override {
     courier_.reset();
+    if (!all_ && std::uncaught_exceptions() > 0) return;  // to free is done together, and the others may go on
     MPI_Comm_free(&jobs_);
     MPI_Comm_free(&messages_);
     if (all_) MPI_Finalize();
@@ -145,12 +150,12 @@ class Mpi final : public Ranks {
   int threads() const override { return threads_; }
 
   std::unique_ptr<Message> start_send(std::span<const std::byte> bytes, int to) override {
-    auto started = std::make_unique<Started>(*courier_);
+    auto started = std::make_unique<Started>(*courier_, false);
     for (std::size_t at = 0; at < bytes.size(); at += piece_) started->add(sending(bytes, at, to));
     return started;
   }
   std::unique_ptr<Message> start_receive(std::span<std::byte> bytes, int from) override {
-    auto started = std::make_unique<Started>(*courier_);
+    auto started = std::make_unique<Started>(*courier_, true);
     for (std::size_t at = 0; at < bytes.size(); at += piece_) started->add(receiving(bytes, at, from));
     return started;
   }

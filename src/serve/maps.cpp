@@ -66,6 +66,7 @@ const std::string& Maps::read(const Of& of, std::size_t layer) {
 }
 
 std::string Maps::layer(const Of& of, std::size_t layer) {
+  if (heads_of(of, layer) == 0) return {};
   if (heads_of(of, layer) * cells(of) > kOneLayer) {
     throw Error(ErrorCode::input, "request", "this layer's weights are too many to be sent at once; ask for one head");
   }

@@ -82,6 +82,18 @@ TEST_F(WidthForeign, TablesAboutHeadsFitTheTerminal) {
               "printf 'abc\\nfgh\\n' > " + (scratch_ / "text").string() + "; " + here());
 }
 
+// A name of two bytes a character is broken between characters, at any width.
+TEST_F(WidthForeign, CharactersStayWhole) {
+  io::spill(scratch_ / "links.jsonl",
+            R"({"text": "abcd", "query": [3, 4], "key": [0, 3], "relation": "подлежащееисказуемоевместе"})");
+  const std::string line = here() + command("heads . --all-roles --links links.jsonl --text text --length 8");
+  for (int columns = 50; columns < 70; ++columns) {
+    const std::string text = on_terminal(line, static_cast<unsigned short>(columns)).text;
+    EXPECT_TRUE(contains(text, "под")) << text;
+    EXPECT_NO_THROW(nlohmann::json(text).dump()) << columns << "\n" << text;
+  }
+}
+
 // Each column that is left out is named, and --wide brings it back.
 TEST(Width, WhatIsLeftOutIsNamed) {
   const std::string narrow = on_terminal(command("count"), 80).text,

@@ -128,7 +128,8 @@ TEST(Blocks, AreRefusedByNameWhereTheyCannotGo) {
     io::write_safetensors(scratch / "a.safetensors", {{"a", weight}});
   });
   Context device = test::fenced_context();
-  for (const autograd::Parameter* parameter : load(scratch / "a.gguf", device)->parameters()) {
+  const auto there = load(scratch / "a.gguf", device);
+  for (const autograd::Parameter* parameter : there->parameters()) {
     EXPECT_EQ(parameter->value.dtype(), DType::f32);
   }
 }
