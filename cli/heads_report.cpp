@@ -280,14 +280,14 @@ std::string nobody_text(const Examined& e) {
     if (score(head) != nullptr && (best == nullptr || score(head)->score > score(*best)->score)) best = &head;
   }
   if (best == nullptr) return "Every head has a role.\n";
-  if (score(*best)->number_only) return "This is a number on texts, not a role; --all-roles shows it.\n";
+  const RoleScore& most = *score(*best);
+  if (most.number_only) return "This is a number on texts, not a role; --all-roles shows it.\n";
+  const char* how = "";
+  if (most.score >= most.limit()) how = most.by_chance ? " by more than chance" : " as its first";
   return fmt::format(
-      "No head has this role{}. The highest score is {:.3f}, of head {}; it takes {:.3f}, and {:.3f} more "
-      "than the control, {:.3f}.\n",
-      score(*best)->holds()     ? " as its first"
-      : score(*best)->by_chance ? " by more than chance"
-                                : "",
-      score(*best)->score, to_string(best->id), score(*best)->threshold, heads::kMargin, score(*best)->control);
+      "No head has this role{}. The highest score is {:.3f}, of head {}; it takes {:.3f}, and {:.3f} more than the "
+      "control, {:.3f}.\n",
+      how, most.score, to_string(best->id), most.threshold, heads::kMargin, most.control);
 }
 
 std::string table_text(const Examined& e, Table& table) {
