@@ -122,6 +122,8 @@ check:
 	tools/install-packages build test check
 	clang-format --dry-run --Werror $(SOURCES)
 	cmake --workflow --preset debug
+	OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -n 2 build/debug/tests/ranks/ranks_calls large \
+	  --gtest_also_run_disabled_tests --gtest_filter='*MoreThanTwoGib*'
 	printf '%s\n' $(filter-out tests/house/consumer/% src/core/old_glibc.cpp,$(filter %.cpp,$(SOURCES))) | xargs -P "$$(nproc)" -n 1 clang-tidy --quiet -p build/debug
 	cmake --workflow --preset asan
 	cmake --workflow --preset tsan

@@ -55,7 +55,9 @@ int GridChoice::heads(int ranks) const {
   };
   const int data = number("data"), heads = number("heads");
   if (data == 0 && heads == 0) return 1;
-  const bool fits = data == 0 ? ranks % heads == 0 : heads == 0 ? ranks % data == 0 : std::int64_t{data} * heads == ranks;
+  const bool fits = data == 0    ? ranks % heads == 0
+                    : heads == 0 ? ranks % data == 0
+                                 : std::int64_t{data} * heads == ranks;
   if (!fits) {
     const std::string wanted = data == 0    ? fmt::format("a multiple of {} ranks", heads)
                                : heads == 0 ? fmt::format("a multiple of {} ranks", data)

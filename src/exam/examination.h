@@ -57,8 +57,8 @@ void expect_memory(std::string_view op, const model::Config& config, const Mater
 Examination examine(Context& context, model::Transformer& model, const Material& material,
                     const ExamineOptions& options = {});
 
-// What heads do on the material's plain probes, and their roles: by the standard probe if the model comes with a tokenizer,
-// else by the material.
+// What heads do on the material's plain probes, and their roles: by the standard probe if the model comes with a
+// tokenizer, else by the material.
 heads::SurveyedRoles survey_roles(Context& context, const model::Transformer& model, const Material& material);
 
 // The highest score of any head in this role; 0 if there is none.

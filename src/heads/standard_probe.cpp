@@ -72,7 +72,8 @@ Probes standard_probes(const text::Tokenizer& tokenizer, const model::Config& co
   if (probes.plain.empty()) return probes;
   for (const std::int64_t wanted : options.repeat_lengths) {
     repeats.length = length_of(config, wanted);
-    if (repeats.length < wanted && wanted != options.repeat_lengths[0]) break;  // a context between two lengths has the shorter ones
+    if (repeats.length < wanted && wanted != options.repeat_lengths[0])
+      break;  // a context between two lengths has the shorter ones
     repeats.batch = std::max<std::int64_t>(kTokensAtOnce / repeats.length, 1);
     for (Probe& probe : make_repeats(repeats, options.repeats)) {
       probe.group = static_cast<int>(wanted);

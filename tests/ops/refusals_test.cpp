@@ -292,5 +292,23 @@ TEST(Refusals, AResidualIsNotDropped) {
   EXPECT_THROW(with(0.5), Error);
 }
 
+// Dropout of a layer's output counts its columns from 0, whatever part of a call it is.
+TEST(Refusals, OriginsOfOutputDropoutHaveNoHeadAndNoKey) {
+  Context context(1);
+  const Tensor x = Tensor::zeros({1, 3, 4}, DType::f32), in = Tensor::zeros({12, 4}, DType::f32),
+               out = Tensor::zeros({4, 4}, DType::f32);
+  MultiHeadViews views;
+  views.in_proj_weight = in;
+  views.out_proj_weight = out;
+  const auto with = [&](const Origin& origin) {
+    MultiHeadResults results;
+    ops::multihead(context, {.width = 4, .heads = 2, .bias = false}, views, {}, {x},
+                   {.output_dropout = {.p = 0.5, .seed = 1, .origin = origin}}, {}, {}, results);
+  };
+  EXPECT_NO_THROW(with({.sequence = 3, .row = 7}));
+  EXPECT_THROW(with({.head = 1}), Error);
+  EXPECT_THROW(with({.key = 1}), Error);
+}
+
 }  // namespace
 }  // namespace polyhead::test

@@ -83,7 +83,7 @@ TEST(Ranks, AMessageMovesWhileItsRankComputes) {
 }
 
 // MPI counts the bytes of a message by int, so that this one is sent in pieces; not among the others, for it takes
-// seconds and 4.3 GB: mpirun -n 2 ranks_calls large --gtest_also_run_disabled_tests --gtest_filter='*MoreThanTwoGib*'.
+// seconds and 4.3 GB; make check runs it.
 TEST(Ranks, DISABLED_AMessageOfMoreThanTwoGibibytes) {
   if (ranks().size() == 1 || ranks().rank() > 1) return;
   constexpr std::size_t kBytes = (std::size_t{1} << 31) + 12345;
