@@ -120,6 +120,15 @@ void give(polyhead_results** results, const char* name, Tensor made) {
   into = named.release();
 }
 
+// One tensor of each layer, by its number.
+void give_layers(polyhead_results** results, std::vector<Tensor> made) {
+  polyhead_results*& into = required(results, kOp, "results");
+  auto named = std::make_unique<polyhead_results>();
+  const auto& kept = named->kept.emplace<std::vector<Tensor>>(std::move(made));
+  for (std::size_t layer = 0; layer < kept.size(); ++layer) named->name(std::to_string(layer), kept[layer]);
+  into = named.release();
+}
+
 }  // namespace
 
 polyhead_status polyhead_model_load(polyhead_context* context, const char* path, polyhead_model** model) {
@@ -180,6 +189,28 @@ polyhead_status polyhead_model_embed(polyhead_context* context, const polyhead_m
   });
 }
 
+polyhead_status polyhead_model_weights(polyhead_context* context, const polyhead_model* model,
+                                       const polyhead_tensor* tokens, const polyhead_tensor* lengths,
+                                       const polyhead_head* knocked_out, size_t knocked_out_count,
+                                       polyhead_results** results) {
+  return guarded([&] {
+    give_layers(results,
+                model_in(model).weights(required(context, kOp, "context").context, view_of(tokens, kOp, "tokens"),
+                                        options_of(lengths, knocked_out, knocked_out_count)));
+  });
+}
+
+polyhead_status polyhead_forward_texts(polyhead_context* context, const polyhead_model* model, const char* const* texts,
+                                       const size_t* text_sizes, size_t text_count, const polyhead_head* knocked_out,
+                                       size_t knocked_out_count, polyhead_results** results) {
+  return guarded([&] {
+    give(
+        results, "logits",
+        model_in(model).forward(required(context, kOp, "context").context, texts_of(texts, text_sizes, text_count, kOp),
+                                heads_of(knocked_out, knocked_out_count, kOp, "knocked_out")));
+  });
+}
+
 polyhead_status polyhead_embed_texts(polyhead_context* context, const polyhead_model* model, const char* const* texts,
                                      const size_t* text_sizes, size_t text_count, const polyhead_head* knocked_out,
                                      size_t knocked_out_count, polyhead_results** results) {
@@ -190,18 +221,14 @@ polyhead_status polyhead_embed_texts(polyhead_context* context, const polyhead_m
   });
 }
 
-polyhead_status polyhead_model_weights(polyhead_context* context, const polyhead_model* model,
-                                       const polyhead_tensor* tokens, const polyhead_tensor* lengths,
-                                       const polyhead_head* knocked_out, size_t knocked_out_count,
-                                       polyhead_results** results) {
+polyhead_status polyhead_weights_of_texts(polyhead_context* context, const polyhead_model* model,
+                                          const char* const* texts, const size_t* text_sizes, size_t text_count,
+                                          const polyhead_head* knocked_out, size_t knocked_out_count,
+                                          polyhead_results** results) {
   return guarded([&] {
-    polyhead_results*& into = required(results, kOp, "results");
-    auto named = std::make_unique<polyhead_results>();
-    const auto& kept = named->kept.emplace<std::vector<Tensor>>(
-        model_in(model).weights(required(context, kOp, "context").context, view_of(tokens, kOp, "tokens"),
-                                options_of(lengths, knocked_out, knocked_out_count)));
-    for (std::size_t layer = 0; layer < kept.size(); ++layer) named->name(std::to_string(layer), kept[layer]);
-    into = named.release();
+    give_layers(results, model_in(model).weights(required(context, kOp, "context").context,
+                                                 texts_of(texts, text_sizes, text_count, kOp),
+                                                 heads_of(knocked_out, knocked_out_count, kOp, "knocked_out")));
   });
 }
 

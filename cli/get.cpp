@@ -6,7 +6,6 @@
 #include "cli/report.h"
 #include "cli/say.h"
 #include "cli/signals.h"
-#include "core/suggest.h"
 #include "io/fetched.h"
 #include "io/file.h"
 #include "io/sha256.h"
@@ -171,7 +170,7 @@ void get(const GetOptions& o) {
   for (const std::string& name : o.names) {
     if (is_on_hub(name) || known_model(name) != nullptr) continue;
     throw Failure(Exit::usage, fmt::format("expected one of {}, or hf:ORG/NAME, found '{}'{}", fmt::join(names, ", "),
-                                           name, did_you_mean(name, names)));
+                                           name, io::did_you_mean_model(name)));
   }
   for (const std::string& name : o.names) {
     if (fetched_model(name).empty()) fetch(name);

@@ -389,18 +389,27 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_model_embed(polyhead_context* context
                                                        const polyhead_head* knocked_out, size_t knocked_out_count,
                                                        polyhead_results** results);
 
-/* The same of texts; text_sizes NULL: each ends with a 0. */
-POLYHEAD_C_PUBLIC polyhead_status polyhead_embed_texts(polyhead_context* context, const polyhead_model* model,
-                                                       const char* const* texts, const size_t* text_sizes,
-                                                       size_t text_count, const polyhead_head* knocked_out,
-                                                       size_t knocked_out_count, polyhead_results** results);
-
 /* What every head attends to, for the same arguments. Results: "0", "1" ..., the weights of each layer that has heads,
  * [B,H,T,T]. */
 POLYHEAD_C_PUBLIC polyhead_status polyhead_model_weights(polyhead_context* context, const polyhead_model* model,
                                                          const polyhead_tensor* tokens, const polyhead_tensor* lengths,
                                                          const polyhead_head* knocked_out, size_t knocked_out_count,
                                                          polyhead_results** results);
+
+/* The same three of texts, each of which must fit into the context; text_sizes NULL: each ends with a 0. Shorter ones
+ * are padded on the right: polyhead_model_examples() gives their tokens and lengths. */
+POLYHEAD_C_PUBLIC polyhead_status polyhead_forward_texts(polyhead_context* context, const polyhead_model* model,
+                                                         const char* const* texts, const size_t* text_sizes,
+                                                         size_t text_count, const polyhead_head* knocked_out,
+                                                         size_t knocked_out_count, polyhead_results** results);
+POLYHEAD_C_PUBLIC polyhead_status polyhead_embed_texts(polyhead_context* context, const polyhead_model* model,
+                                                       const char* const* texts, const size_t* text_sizes,
+                                                       size_t text_count, const polyhead_head* knocked_out,
+                                                       size_t knocked_out_count, polyhead_results** results);
+POLYHEAD_C_PUBLIC polyhead_status polyhead_weights_of_texts(polyhead_context* context, const polyhead_model* model,
+                                                            const char* const* texts, const size_t* text_sizes,
+                                                            size_t text_count, const polyhead_head* knocked_out,
+                                                            size_t knocked_out_count, polyhead_results** results);
 
 typedef struct polyhead_sampling {
   size_t size;

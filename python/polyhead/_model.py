@@ -254,7 +254,7 @@ class Model:
 
     def _prompts(self, prompts: Any, chat: bool) -> Tuple[Any, bool, bool]:
         """Tokens of each prompt, whether they were texts, and whether it was a single one."""
-        if not hasattr(prompts, "__iter__"):
+        if not hasattr(prompts, "__len__") or isinstance(prompts, (bytes, dict)) or getattr(prompts, "ndim", 1) == 0:
             raise DTypeError(f"expected texts or lists of tokens, found {type(prompts).__name__}")
         if chat and are_texts(prompts):
             asked = [[{"role": "user", "content": text}] for text in ([prompts] if isinstance(prompts, str) else prompts)]
@@ -265,7 +265,13 @@ class Model:
             return [self.tokenizer.apply_chat_template(one, add_generation_prompt=True) for one in given], True, alone
         if chat:
             raise DTypeError(f"expected texts or conversations to answer, found {prompts!r}")
-        return ([self._tokens_of(one) for one in given], True, alone) if are_texts(prompts) else (prompts, False, False)
+        if are_texts(prompts):
+            return [self._tokens_of(one) for one in given], True, alone
+        for one in prompts:
+            if isinstance(one, str) or not hasattr(one, "__iter__"):
+                raise DTypeError("expected texts alone or a list of tokens for each prompt, found "
+                                 + ("texts and others" if isinstance(one, str) else "a single list of tokens; put it into a list"))
+        return prompts, False, False
 
     def generate(self, prompts: Any, max_new_tokens: int = 100, *, temperature: float = 0.0, seed: int = 1, top_k: int = 0,
                  top_p: float = 1.0, stop_strings: Sequence[str] = (), eos_token_id: Any = None, stream: bool = False,

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import os
 import re
+from collections.abc import Mapping
 from typing import Any, Dict, Iterator, List, Sequence, Tuple, Union
 
 import numpy as np
@@ -31,17 +32,32 @@ def path_bytes(path: Any, name: str) -> bytes:
 
 def integers(x: Any, name: str, axes: Tuple[int, ...]) -> np.ndarray:
     """As i32, contiguous; what does not fit is refused."""
+    if isinstance(x, Mapping):
+        raise DTypeError(f"{name}: expected whole numbers, found a {type(x).__name__} of {', '.join(map(str, x))}"
+                         + ('; give its "input_ids"' if "input_ids" in x else ""))
+    if isinstance(x, (list, tuple)) and any(isinstance(part, str) for part in x):
+        other = [part for part in x if not isinstance(part, str)]
+        raise DTypeError(f"{name}: expected whole numbers, found " + (f"{other[0]!r} among texts" if other else "texts"))
     try:
         found = np.asarray(as_array(x, name))
     except (TypeError, ValueError) as error:  # rows of different lengths, a tensor on a GPU
-        raise ShapeError(f"{name}: expected whole numbers in rows of one length, found {type(x).__name__}: {error}") from error
+        raise ShapeError(f"{name}: expected whole numbers in rows of one length, found {_rows_of(x) or f'{type(x).__name__}: {error}'}") from error
     if found.dtype.kind not in "iu" and found.size:
-        raise DTypeError(f"{name}: expected whole numbers, found {found.dtype}")
+        raise DTypeError(f"{name}: expected whole numbers, found " + (repr(x)[:40] if found.dtype.kind in "OSU" else str(found.dtype)))
     if found.ndim not in axes:
-        raise ShapeError(f"{name}: expected {' or '.join(map(str, axes))} axes, found shape {found.shape}")
+        row = "; put a single row into a list" if found.ndim == 1 and found.size else ""
+        raise ShapeError(f"{name}: expected {' or '.join(map(str, axes))} axes, found shape {found.shape}{row}")
     if found.size and (found.min() < -(2**31) or found.max() >= 2**31):
         raise InvalidValueError(f"{name}: expected numbers of 32 bits, found up to {found.max()}")
     return np.ascontiguousarray(found, np.int32)
+
+
+def _rows_of(x):
+    """What is said of rows that differ in length; nothing of anything else."""
+    sizes = [len(row) for row in x if hasattr(row, "__len__")] if isinstance(x, (list, tuple)) else []
+    if len(set(sizes)) < 2:
+        return ""
+    return f"rows of {sizes[0]} and {next(size for size in sizes if size != sizes[0])}; fill up the shorter ones, and give lengths="
 
 
 def utf8(text: Any, name: str) -> bytes:
@@ -63,8 +79,13 @@ def named(name: str) -> Iterator[None]:
 
 
 def are_texts(x: Any) -> bool:
-    """A text, or a list of at least one and of nothing else."""
-    return isinstance(x, str) or (isinstance(x, (list, tuple)) and bool(x) and all(isinstance(text, str) for text in x))
+    """A text, or a list (an array, a column of a table) of at least one and of nothing else."""
+    if isinstance(x, str) or isinstance(x, (bytes, Mapping)):
+        return isinstance(x, str)
+    try:
+        return len(x) > 0 and all(isinstance(text, str) for text in x)
+    except TypeError:  # nothing to go through, or of no axes
+        return False
 
 
 def _filled(call, dtype, guess):

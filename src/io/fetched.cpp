@@ -105,15 +105,21 @@ std::string nothing_at(const fs::path& named) {
   if (known_model(name) != nullptr || is_on_hub(name)) {
     return "nothing is at " + name + ", and no such model was fetched yet; 'polyhead get " + name + "' fetches it";
   }
-  std::vector<std::string> names;
   std::string listed;
-  for (const KnownModel& model : known_models()) {
-    names.push_back(model.name);
-    listed += model.name + ", ";
-  }
+  for (const KnownModel& model : known_models()) listed += model.name + ", ";
   return "nothing is at " + name +
          "; expected a folder or a .gguf file, or a model that 'polyhead get NAME' has fetched: " + listed +
-         "or hf:ORG/NAME" + did_you_mean(name, names);
+         "or hf:ORG/NAME" + did_you_mean_model(name);
+}
+
+std::string did_you_mean_model(const std::string& name) {
+  std::error_code ignored;
+  const std::string on_hub = std::string(kHub) + name;  // which others write without the beginning
+  if (is_on_hub(on_hub) && !fs::exists(fs::path(name).parent_path(), ignored))
+    return "; did you mean '" + on_hub + "'?";
+  std::vector<std::string> names;
+  for (const KnownModel& model : known_models()) names.push_back(model.name);
+  return did_you_mean(name, names);
 }
 
 }  // namespace polyhead::io

@@ -34,5 +34,6 @@ std::filesystem::path fetched_model(const std::string& name);
 // said.
 std::filesystem::path model_meant(const std::filesystem::path& named);
 std::string nothing_at(const std::filesystem::path& named);
+std::string did_you_mean_model(const std::string& name);  // as did_you_mean(): its end
 
 }  // namespace polyhead::io

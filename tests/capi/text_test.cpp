@@ -129,6 +129,47 @@ TEST_F(Texts, AreTakenWhereverTokensAre) {
   EXPECT_EQ(model.weights(in_cpp_, some)[1].shape(), (Dims{2, 2, 12, 12}));
 }
 
+void expect_holds(const polyhead_view& view, const Tensor& expected) {
+  const Dims shape = expected.shape();
+  ASSERT_TRUE(std::equal(shape.begin(), shape.end(), view.shape, view.shape + view.tensor.rank));
+  const std::size_t bytes = static_cast<std::size_t>(expected.view().count()) * size_of(expected.dtype());
+  EXPECT_EQ(std::memcmp(view.tensor.data, expected.view().data(), bytes), 0);
+}
+
+// The logits and weights that C++ gives, with a head knocked out and without.
+TEST_F(Texts, AreRunInC) {
+  const Model model = Model::load(scratch_.folder());
+  const std::vector<std::string> some = {"a b c d e f a b c d e f", "k l k l k"};
+  const char* const texts[] = {some[0].c_str(), some[1].c_str()};
+  const std::size_t sizes[] = {some[0].size(), some[1].size()};
+  const polyhead_head head = {1, 1};
+  for (const std::size_t knocked_out : {0, 1}) {
+    const std::vector<HeadId> heads(knocked_out, HeadId{1, 1});
+    polyhead_results *forward = nullptr, *weights = nullptr;
+    polyhead_view view;
+    expect_ok(polyhead_forward_texts(context_, model_, texts, nullptr, 2, &head, knocked_out, &forward));
+    expect_ok(polyhead_results_get(forward, "logits", &view));
+    expect_holds(view, model.forward(in_cpp_, some, heads));
+    expect_ok(polyhead_weights_of_texts(context_, model_, texts, sizes, 2, &head, knocked_out, &weights));
+    const std::vector<Tensor> expected = model.weights(in_cpp_, some, heads);
+    for (std::size_t layer = 0; layer < expected.size(); ++layer) {
+      expect_ok(polyhead_results_get(weights, std::to_string(layer).c_str(), &view));
+      expect_holds(view, expected[layer]);
+    }
+    polyhead_results_free(forward);
+    polyhead_results_free(weights);
+  }
+  polyhead_results* results = nullptr;
+  const char* const wrong[] = {"a b", ""};
+  for (const auto function : {polyhead_forward_texts, polyhead_weights_of_texts}) {
+    expect_refused(function(context_, model_, wrong, nullptr, 2, nullptr, 0, &results), POLYHEAD_VALUE,
+                   "found 0 in text 1");
+    expect_refused(function(context_, model_, nullptr, nullptr, 1, nullptr, 0, &results), POLYHEAD_VALUE, "texts");
+    expect_refused(function(context_, model_, texts, nullptr, 2, nullptr, 1, &results), POLYHEAD_VALUE, "knocked_out");
+    EXPECT_EQ(results, nullptr);
+  }
+}
+
 // More texts than are read together, of several lengths.
 TEST_F(Texts, AreEmbedded) {
   io::Scratch encoder;

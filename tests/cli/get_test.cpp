@@ -103,6 +103,8 @@ TEST_F(Get, NamesTheToolsThatItNeeds) {
   EXPECT_EQ(errors_of("get hf:model").code, 2);
   EXPECT_EQ(errors_of("get 'hf:../model'").code, 2);
   EXPECT_TRUE(contains(errors_of("get smolm2").text, "did you mean 'smollm2'?"));
+  EXPECT_TRUE(contains(errors_of("get some/model").text, "found 'some/model'; did you mean 'hf:some/model'?"));
+  EXPECT_TRUE(contains(errors_of("inspect some/model").text, "or hf:ORG/NAME; did you mean 'hf:some/model'?"));
   EXPECT_TRUE(cache_is_empty());
 }
 

@@ -202,7 +202,7 @@ class Models(unittest.TestCase):
             (polyhead.InvalidValueError, "max_new_tokens", lambda: model.generate([[1]], 2**62)),
             (polyhead.DTypeError, "top_p", lambda: model.generate([[1]], 1, top_p="x")),
             (polyhead.DTypeError, "prompts: expected texts or lists of tokens, found int", lambda: model.generate(5, 1)),
-            (polyhead.ShapeError, "tokens: expected whole numbers in rows of one length", lambda: model([[1, 2], [3]])),
+            (polyhead.ShapeError, "tokens: .* in rows of one length, found rows of 2 and 1; fill .* lengths=", lambda: model([[1, 2], [3]])),
             (polyhead.ShapeError, "knocked_out: expected pairs .*found 5", lambda: model(tokens, knocked_out=5)),
             (polyhead.ShapeError, "knocked_out: expected pairs", lambda: model(tokens, knocked_out=[(0, 1), (1,)])),
             (polyhead.DTypeError, "examples: expected texts, polyhead.Examples.*found 5", lambda: model.score(5)),

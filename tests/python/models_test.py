@@ -1,5 +1,6 @@
 """polyhead.load on a model whose heads are known: it runs, is examined, pruned and saved."""
 
+import collections
 import contextlib
 import doctest
 import io
@@ -114,6 +115,17 @@ class Models(unittest.TestCase):
         np.testing.assert_array_equal(self.model.weights("a b c")[1], self.model.weights([[0, 1, 2]])[1])
         self.assertEqual(list(self.model.without([(0, 0), (0, 1)]).weights("a b c")), [1], "layers with heads")
         self.assertEqual(self.model(" ".join("a" * 32)).shape, (1, 32, 16), "as many tokens as there is room for")
+
+    def test_texts_come_in_arrays_too(self):
+        """And in columns of tables, which are sequences of another kind."""
+        texts = ["a b c a b", "k l k"]
+        for given in (np.array(texts), np.array(texts, object), collections.UserList(texts)):
+            with self.subTest(type(given)):
+                self.assertEqual(self.model.generate(given, 2), self.model.generate(texts, 2))
+                np.testing.assert_array_equal(self.model(given), self.model(texts))
+                self.assertEqual(self.model.score(given), self.model.score(texts))
+                self.assertEqual(self.model.survey(given), self.model.survey(texts))
+                self.assertEqual(self.model.tokenizer(given), self.model.tokenizer(texts))
 
     def test_texts_are_continued(self):
         prompts, tokens = ["a b c d e b", "j i j"], [[0, 1, 2, 3, 4, 1], [9, 8, 9]]
@@ -279,7 +291,15 @@ class Models(unittest.TestCase):
         for error, words, call in (
             (polyhead.InputError, "/nonexistent", lambda: polyhead.load("/nonexistent")),
             (polyhead.DTypeError, "tokens: expected whole numbers", lambda: self.model(np.zeros((1, 2)))),
-            (polyhead.ShapeError, "tokens: expected 2 axes", lambda: self.model([1, 2])),
+            (polyhead.ShapeError, "tokens: expected 2 axes, .* put a single row into a list", lambda: self.model([1, 2])),
+            (polyhead.DTypeError, "found None among texts", lambda: self.model(["a", None])),
+            (polyhead.DTypeError, "found a dict of input_ids, attention_mask; give its \"input_ids\"",
+             lambda: self.model(self.model.tokenizer(["a b", "c"]))),
+            (polyhead.DTypeError, "prompts: .* a single list of tokens; put it into a list", lambda: self.model.generate([1, 2], 1)),
+            (polyhead.DTypeError, "prompts: .* texts and others", lambda: self.model.generate(["a", [1]], 1)),
+            (polyhead.DTypeError, "prompts: .* found bytes", lambda: self.model.generate(b"a", 1)),
+            (polyhead.DTypeError, "prompts: .* found dict", lambda: self.model.generate({"role": "user", "content": "a"}, 1)),
+            (polyhead.DTypeError, "prompts: .* found ndarray", lambda: self.model.generate(np.array(3), 1)),
             (polyhead.InvalidValueError, "32 bits", lambda: self.model([[2**40]])),
             (polyhead.Error, "99", lambda: self.model([[99]])),
             (polyhead.InvalidValueError, "7.0", lambda: self.model.without([(7, 0)])),
