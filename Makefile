@@ -136,7 +136,8 @@ check:
 
 # Any link that leads nowhere ends it.
 site: .venv-site/ready
-	.venv-site/bin/mkdocs build --quiet
+	mkdir -p build
+	.venv-site/bin/mkdocs build >build/site.log 2>&1 || { cat build/site.log; exit 1; }
 	@echo 'Written to build/site/index.html'
 
 .venv-site/ready: tools/site-requirements.txt
