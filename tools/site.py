@@ -60,4 +60,5 @@ def on_files(files, config):
 
 def on_page_markdown(markdown, page, **_):
     """Of docs/, links to what lies beside it."""
-    return markdown.replace("](../README.md", "](index.md").replace("](../", "](") if "/" not in page.file.src_uri else markdown
+    up = "../" * page.file.src_uri.count("/")
+    return markdown.replace(f"]({up}../README.md", f"]({up}index.md").replace(f"]({up}../", f"]({up}")

@@ -1,6 +1,6 @@
 # cmake -D BUILD= -D WORK= -D KIND=static|shared -D CXX= -D PKG_CONFIG= -P consumer.cmake
 # Installs BUILD below WORK, moves the installed tree to a folder with a space in its name, and builds and runs a program against
-# it in both ways.
+# it in both ways; then what docs/tutorials/embed.md shows, which prints what the page says.
 function(run)
   execute_process(COMMAND ${ARGV} COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
@@ -17,6 +17,30 @@ run(${CMAKE_COMMAND} -S ${WORK}/source -D CMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit
   -D CMAKE_CXX_COMPILER=${CXX} "-D CMAKE_PREFIX_PATH=${moved}")
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/consumer)
+
+# The page's first block of this language.
+file(READ ${CMAKE_CURRENT_LIST_DIR}/../../docs/tutorials/embed.md page)
+function(first_block language into)
+  string(FIND "${page}" "\n```${language}\n" begin)
+  string(LENGTH "\n```${language}\n" opening)
+  math(EXPR begin "${begin} + ${opening}")
+  string(SUBSTRING "${page}" ${begin} -1 rest)
+  string(FIND "${rest}" "```" end)
+  string(SUBSTRING "${rest}" 0 ${end} found)
+  set(${into} "${found}" PARENT_SCOPE)
+endfunction()
+first_block(cmake lists)
+first_block(cpp program)
+first_block(text shown)
+file(WRITE ${WORK}/tutorial/CMakeLists.txt "${lists}")
+file(WRITE ${WORK}/tutorial/tutorial.cpp "${program}")
+run(${CMAKE_COMMAND} -S ${WORK}/tutorial -D CMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON -B ${WORK}/tutorial/build -G Ninja
+  -D CMAKE_CXX_COMPILER=${CXX} "-D CMAKE_PREFIX_PATH=${moved}")
+run(${CMAKE_COMMAND} --build ${WORK}/tutorial/build)
+execute_process(COMMAND ${WORK}/tutorial/build/tutorial OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
+if(NOT printed STREQUAL shown)
+  message(FATAL_ERROR "docs/tutorials/embed.md shows\n${shown}\nand its program prints\n${printed}")
+endif()
 
 file(GLOB_RECURSE pc ${moved}/polyhead.pc)
 get_filename_component(pc_dir "${pc}" DIRECTORY)
