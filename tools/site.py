@@ -17,7 +17,7 @@ LANGUAGES = {".cpp": "cpp", ".c": "c"}
 
 def from_the_root(text):
     """A page of the root, its links as seen from docs/."""
-    text = re.sub(r'(\]\(|src=")docs/', r"\1", text)
+    text = re.sub(r'(\]\(|src="|srcset=")docs/', r"\1", text)
     return text.replace("](README.md", "](index.md").replace("](examples)", "](examples/index.md)")
 
 

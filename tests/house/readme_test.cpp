@@ -24,6 +24,28 @@ TEST(Readme, CodeIsThatOfTheExample) {
   EXPECT_EQ(shown[0], compiled[0]);
 }
 
+std::string on_one_line(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string all, word;
+  while (in >> word) all += (all.empty() ? "" : " ") + word;
+  return all;
+}
+
+// The picture moves, is small, and says of itself what README.md says to those who do not see it.
+TEST(Readme, PictureIsDescribedAsItIs) {
+  std::ifstream in(kRoot / "docs/knock-out.png", std::ios::binary);
+  const std::string png{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_LT(png.size(), 400'000u);
+  const std::size_t frames = png.find("acTL"), key = png.find("iTXtDescription");
+  ASSERT_TRUE(frames != png.npos && key != png.npos) << "written by tools/knock-out-picture?";
+  EXPECT_GT(png[frames + 7], 5) << "frames";
+  const std::size_t size = static_cast<unsigned char>(png[key - 2]) * 256u + static_cast<unsigned char>(png[key - 1]);
+  const std::size_t before = std::string("Description").size() + 5;  // its end, and four fields without anything
+  const std::string description = png.substr(key + 4 + before, size - before);
+  EXPECT_GT(description.size(), 100u);
+  EXPECT_NE(on_one_line(kRoot / "README.md").find("alt=\"" + description + "\""), std::string::npos) << description;
+}
+
 TEST(Makefile, InstallsIntoAFolderWithASpaceInItsName) {
   const std::string lines = output_of("make -n -C '" + kRoot.string() + "' install PREFIX='a b' 2>&1");
   EXPECT_NE(lines.find("--prefix \"a b\""), std::string::npos) << lines;
@@ -48,8 +70,10 @@ TEST(Documentation, LinksLeadSomewhere) {
         if (target.empty() || target.starts_with("http")) continue;
         EXPECT_TRUE(fs::exists(page.parent_path() / target)) << page << " links to " << target;
       }
-      if (const std::size_t at = line.find("src=\""); at != line.npos) {
-        const std::string target = line.substr(at + 5, line.find('"', at + 5) - at - 5);
+      for (const std::string attribute : {"src=\"", "srcset=\""}) {
+        const std::size_t found = line.find(attribute), at = found + attribute.size();
+        if (found == line.npos) continue;
+        const std::string target = line.substr(at, line.find('"', at) - at);
         EXPECT_TRUE(fs::exists(page.parent_path() / target)) << page << " shows " << target;
       }
     }
