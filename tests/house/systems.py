@@ -70,7 +70,7 @@ def try_archive(system):
     printed = system.run(f"mkdir 'a folder'; tar xf {archive.name} -C 'a folder' --strip-components=1; cd 'a folder/bin'\n"
                          "./polyhead --version; ./polyhead trace --example crews; ./polyhead train repeat --steps 3 --out /tmp/run;"
                          "./polyhead heads smollm2 2>&1 || true")  # fmt: skip
-    expect("Head 1 carries the referent", printed)
+    expect("Head 0 carries the referent", printed)
     expect("'polyhead get smollm2' fetches it", printed)
 
 
