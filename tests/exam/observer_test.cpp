@@ -25,6 +25,20 @@ constexpr const char* kText = "the animal did not cross the road";
 
 ConstTensorView row_of(const Tokens& tokens) { return ConstTensorView(tokens.data(), {1, std::ssize(tokens)}); }
 
+// An untrained model of bytes, whose text is gone; its config.
+model::Config save_reader_of_bytes(const io::Scratch& scratch) {
+  train::Plan plan = train::plan_for("text");
+  io::spill(scratch / "text", std::string(1000, 'a'));
+  plan.file = scratch / "text";
+  plan.model = model::make_config(model::Kind::gpt, 1, 16, 2);
+  plan.model.vocabulary = 256;
+  plan.model.context = 80;
+  model::save(model::Transformer(plan.model, 7), scratch.folder());
+  train::save_plan(plan, scratch.folder());
+  std::filesystem::remove(scratch / "text");
+  return plan.model;
+}
+
 // The probabilities that the model gives at every row, [rows][V].
 std::vector<std::vector<double>> probabilities(Opened& open, const Tokens& tokens,
                                                std::vector<Tensor>* gates = nullptr) {
@@ -88,15 +102,7 @@ TEST_P(RolesOfTheModel, AreThoseOfTheStandardProbe) {
 // Where there is no probe, a short text names no role.
 TEST(Observer, NamesNoRolesOnAShortTextAlone) {
   const io::Scratch scratch;
-  train::Plan plan = train::plan_for("text");
-  io::spill(scratch / "text", std::string(1000, 'a'));
-  plan.file = scratch / "text";
-  plan.model = model::make_config(model::Kind::gpt, 1, 16, 2);
-  plan.model.vocabulary = 256;
-  plan.model.context = 80;
-  model::save(model::Transformer(plan.model, 7), scratch.folder());
-  train::save_plan(plan, scratch.folder());
-  std::filesystem::remove(scratch / "text");
+  save_reader_of_bytes(scratch);
   Context context(1);
   Observer observer(context, scratch.folder());
   for (const std::int64_t length : {63, 64}) {
@@ -294,15 +300,7 @@ TEST(LanguageOfATask, NamesItsWords) {
 
 TEST(LanguageOfBytes, IsAnyText) {
   const io::Scratch scratch;
-  train::Plan plan = train::plan_for("text");
-  io::spill(scratch / "text", std::string(1000, 'a'));
-  plan.file = scratch / "text";
-  plan.model = model::make_config(model::Kind::gpt, 1, 16, 2);
-  plan.model.vocabulary = 256;
-  plan.model.context = 32;
-  model::save(model::Transformer(plan.model, 7), scratch.folder());
-  train::save_plan(plan, scratch.folder());
-  const auto language = language_of(scratch.folder(), plan.model);
+  const auto language = language_of(scratch.folder(), save_reader_of_bytes(scratch));
   EXPECT_EQ(language->tokens_of("aé"), (Tokens{'a', 0xc3, 0xa9}));
   EXPECT_EQ(language->token_text(0xc3), "\xc3");
   EXPECT_EQ(language->separators(), (Tokens{'\n', ' ', '.', ','}));
