@@ -54,20 +54,16 @@ std::pair<std::int64_t, std::string> place_of(const std::string& name) {
   return {std::stoll(name.substr(begin.size(), dot - begin.size())), name.substr(dot)};
 }
 
-// Every layer in the place of another.
+// Every layer in the place of another, none in its own: a first layer that stays does what it did.
 void shuffle_layers(model::Transformer& model, std::uint64_t seed) {
-  std::vector<std::int64_t> order;
-  for (std::size_t layer = 0; layer < model.config().layers.size(); ++layer) {
-    order.push_back(static_cast<std::int64_t>(layer));
-  }
-  Draws(seed, 0, 0, 0).shuffle(order);
+  const std::vector<std::size_t> order = heads::other_orders(model.config().layers.size(), 1, 1000 + seed).at(0);
   std::map<std::pair<std::int64_t, std::string>, Tensor> taken;
   for (autograd::Parameter* parameter : model.parameters()) {
     taken.emplace(place_of(parameter->name), std::move(parameter->value));
   }
   for (autograd::Parameter* parameter : model.parameters()) {
     auto [layer, rest] = place_of(parameter->name);
-    if (layer >= 0) layer = order[static_cast<std::size_t>(layer)];
+    if (layer >= 0) layer = static_cast<std::int64_t>(order[static_cast<std::size_t>(layer)]);
     parameter->value = std::move(taken.at({layer, rest}));
   }
 }

@@ -67,16 +67,17 @@ class Measured:
         return json.loads(kept.read_text())["heads"]
 
 
-def holding(heads, role):
-    """The heads that hold a role, and those at its border."""
+def holding(heads, role, standard):
+    """The heads that hold a role, and those at its border: by the limit of the standard probe, which is the model's."""
     held, border = set(), set()
-    for head in heads:
+    for head, asked in zip(heads, standard):
         score = head["scores"].get(role)
-        if score is None or score["by_chance"]:
+        if score is None or role not in asked["scores"] or score["by_chance"]:
             continue
-        if score["score"] >= score["limit"]:
+        limit = asked["scores"][role]["limit"]
+        if score["score"] >= limit:
             held.add(head["head"])
-        if score["low"] < score["limit"] <= score["high"]:
+        if score["low"] < limit <= score["high"]:
             border.add(head["head"])
     return held, border
 
@@ -88,8 +89,8 @@ def jaccard(one, other):
 def least(all_heads, role, standard):
     """Counts, the least Jaccard index of any two, and the same of the heads that neither of the two nor the standard
     probe calls borderline."""
-    found = [holding(heads, role) for heads in all_heads]
-    pairs, told = list(itertools.combinations(found, 2)), holding(standard, role)[1]
+    found = [holding(heads, role, standard) for heads in all_heads]
+    pairs, told = list(itertools.combinations(found, 2)), holding(standard, role, standard)[1]
     strict = min(jaccard(a, b) for (a, _), (b, _) in pairs)
     clear = min(jaccard(a - x - y - told, b - x - y - told) for (a, x), (b, y) in pairs)
     return [len(held) for held, _ in found], strict, clear
@@ -104,7 +105,7 @@ def stability(measured, name, path):
     standard = measured.roles(name, path, "standard", 128, 1)
     rows = []
     for role in ROLES + NUMBERS:
-        held, border = holding(standard, role)
+        held, border = holding(standard, role, standard)
         row = [role, f"{len(held)} ({len(border)})"]
         for heads in groups.values():
             counts, strict, clear = least(heads, role, standard)
@@ -117,14 +118,19 @@ def draws(measured, name, path, count):
     """How many heads of models without training, or whose weights or layers were shuffled, get a role."""
     rows = []
     for kind, what in (("untrained", "untrained"), ("weights", "weights shuffled"), ("layers", "layers shuffled")):
-        found, most = {}, 0
+        found, highest, most = {}, {}, 0
         for seed in range(1, count + 1):
-            heads = [head for head in measured.roles(name, path, "standard", 128, seed, kind) if head["role"]]
+            all_heads = measured.roles(name, path, "standard", 128, seed, kind)
+            heads = [head for head in all_heads if head["role"]]
+            for head in all_heads:
+                for role in set(ROLES) & set(head["scores"]):
+                    highest[role] = max(highest.get(role, 0), head["scores"][role]["score"])
             most = max(most, len(heads))
             for head in heads:
                 found[head["role"]] = found.get(head["role"], 0) + 1
-        rows.append([what, str(count), ", ".join(f"{role} {n}" for role, n in sorted(found.items())) or "none", str(most)])
-    return ["model", "draws", "roles, over all draws", "heads with one, at most"], rows
+        rows.append([what, str(count), ", ".join(f"{role} {n}" for role, n in sorted(found.items())) or "none", str(most),
+                     ", ".join(f"{role} {highest[role]:.2f}" for role in ROLES if role in highest)])
+    return ["model", "draws", "roles, over all draws", "heads with one, at most", "highest scores of all draws"], rows
 
 
 def path_of(build, name):
@@ -160,8 +166,9 @@ def main():
         (texts / name).write_text(text, encoding="utf-8")
     measured = Measured(given.build / "bench" / "polyhead_roles", texts, folder / "answers")
     facts = report.machine() | {"polyhead": version(given.build), "date": datetime.date.today().isoformat()}
-    said = ["\n".join(f"- {name}: {value}" for name, value in facts.items()) + "\n"]
-    for name in given.models.split(","):
+    said = ["# How far roles hold\n", "Printed by `bench/roles.py`; [heads.md](heads.md) defines the roles.\n",
+            "\n".join(f"- {name}: {value}" for name, value in facts.items()) + "\n"]
+    for name in filter(None, given.models.split(",")):
         said += [f"## {name}\n", markdown(*stability(measured, name, path_of(given.build, name)))]
     for name in given.draws_of.split(",") if given.draws else []:
         said += [f"## {name}, without what training made\n", markdown(*draws(measured, name, path_of(given.build, name), given.draws))]

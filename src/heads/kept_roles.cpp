@@ -14,7 +14,6 @@ namespace {
 
 using io::Json;
 
-constexpr int kVersion = 1;  // of the definitions of roles: another one makes all files stale
 constexpr std::size_t kMostBytes = std::size_t{1} << 28;
 
 Json json_of(const RoleScore& score) {
@@ -62,7 +61,8 @@ std::optional<std::vector<HeadRoles>> kept_in(const std::filesystem::path& file,
   try {
     const Json json = io::parse_json(io::read_file(file, kMostBytes), file.string());
     const Json& list = json.at("heads");
-    if (json.at("version") != kVersion || json.at("digest") != digest || json.at("checksum") != checksum_of(list)) {
+    if (json.at("version") != kRolesVersion || json.at("digest") != digest ||
+        json.at("checksum") != checksum_of(list)) {
       return std::nullopt;
     }
     std::vector<HeadRoles> heads;
@@ -80,7 +80,7 @@ std::optional<std::vector<HeadRoles>> kept_in(const std::filesystem::path& file,
 void keep(const std::filesystem::path& file, const std::string& digest, const std::vector<HeadRoles>& heads) {
   try {
     const Json list = json_of(heads);
-    const Json json{{"version", kVersion}, {"digest", digest}, {"checksum", checksum_of(list)}, {"heads", list}};
+    const Json json{{"version", kRolesVersion}, {"digest", digest}, {"checksum", checksum_of(list)}, {"heads", list}};
     io::make_folder(file.parent_path());
     io::write_atomically(file, [&](io::Writer& writer) { writer.write(json.dump()); });
   } catch (const std::exception&) {  // they are found again next time

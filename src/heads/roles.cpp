@@ -4,6 +4,9 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <numeric>
+
+#include "core/draws.h"
 
 namespace polyhead::heads {
 namespace {
@@ -215,9 +218,68 @@ std::vector<HeadRoles> roles(const Survey& plain, const Survey& repeats, bool of
   return all;
 }
 
+HighestScores highest_scores(const Survey& plain, const Survey& repeats) {
+  HighestScores highest;
+  for (std::size_t n = 0; n < plain.heads.size(); ++n) {
+    for (const Trial& trial : trials_of(plain.heads[n], plain.chance, repeats.heads[n], repeats.chance)) {
+      if (trial.score.role == kAveragingRole) continue;
+      double& most = highest[trial.score.role];
+      most = std::max(most, trial.score.score);
+    }
+  }
+  return highest;
+}
+
+std::vector<std::vector<std::size_t>> other_orders(std::size_t layers, std::size_t count, std::uint64_t seed) {
+  constexpr std::uint32_t kDomain = 0x6f726465u;  // separate from other users of a seed
+  std::vector<std::vector<std::size_t>> orders;
+  std::vector<std::size_t> order(layers);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  Draws draws(seed, 0, 0, kDomain);
+  while (layers > 1 && orders.size() < count) {
+    draws.shuffle(order);
+    bool moved = true;
+    for (std::size_t n = 0; n < layers; ++n) moved = moved && order[n] != n;
+    if (moved) orders.push_back(order);
+  }
+  return orders;
+}
+
+void add_control(const HighestScores& of_other_orders, std::vector<HeadRoles>& to) {
+  for (HeadRoles& head : to) {
+    for (RoleScore& score : head.scores) {
+      const auto found = of_other_orders.find(score.role);
+      if (found != of_other_orders.end()) score.control = std::max(score.control, found->second);
+    }
+  }
+}
+
+namespace {
+
+// Each order is tried on one probe of either kind, in turn: together on all of them.
+HighestScores of_other_orders(autograd::Tape& tape, const model::Transformer& model, const Probes& probes) {
+  HighestScores highest;
+  std::size_t turn = 0;
+  for (const std::vector<std::size_t>& order : other_orders(model.config().layers.size(), kOtherOrders, 1)) {
+    const auto in_order = [&](const std::vector<Probe>& all) {
+      return survey(tape, model, std::span(&all[turn % all.size()], 1), probes.counts, {.order = &order});
+    };
+    for (const auto& [role, score] : highest_scores(in_order(probes.plain), in_order(probes.repeats))) {
+      highest[role] = std::max(highest[role], score);
+    }
+    ++turn;
+  }
+  return highest;
+}
+
+}  // namespace
+
 SurveyedRoles survey_roles(autograd::Tape& tape, const model::Transformer& model, const Probes& probes) {
   Survey plain = survey(tape, model, probes.plain, probes.counts, {});
   std::vector<HeadRoles> found = roles(plain, survey(tape, model, probes.repeats, probes.counts, {}), probes.of_texts);
+  const bool any =
+      std::any_of(found.begin(), found.end(), [](const HeadRoles& head) { return head.role() != nullptr; });
+  if (probes.of_texts && any) add_control(of_other_orders(tape, model, probes), found);
   return {std::move(plain), std::move(found)};
 }
 

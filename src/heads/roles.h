@@ -2,6 +2,7 @@
 // learnt nothing, which is why it is named.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,7 +67,19 @@ struct HeadRoles {
 // numbers only if the plain sequences are windows `of_texts`.
 std::vector<HeadRoles> roles(const Survey& plain, const Survey& repeats, bool of_texts = false);
 
-// Both surveys of a model, and the roles that follow from them; on the caller's tape, which must not record.
+// The highest score of any head in each role, without intervals.
+using HighestScores = std::map<std::string, double>;
+HighestScores highest_scores(const Survey& plain, const Survey& repeats);
+
+// So many orders of layers in which none is in its own place; none if there is only one layer.
+std::vector<std::vector<std::size_t>> other_orders(std::size_t layers, std::size_t count, std::uint64_t seed);
+
+// A further control of models that read text: what any head scores where the layers come in other orders is in the
+// embeddings or in single layers, and not what the model does. All roles but averaging have to beat the highest, too.
+void add_control(const HighestScores& of_other_orders, std::vector<HeadRoles>& to);
+
+// Both surveys of a model, and the roles that follow from them; on the caller's tape, which must not record. Probes of
+// texts bring the control of other orders with them, if any role would hold without it.
 struct SurveyedRoles {
   Survey plain;
   std::vector<HeadRoles> roles;
@@ -78,5 +91,6 @@ SurveyedRoles survey_roles(Context& context, const model::Transformer& model, co
 // logits that are higher by 2.4.
 inline constexpr double kStandardShare = 1.0 / 8, kOnKeys = 0.6;
 inline constexpr double kMargin = 0.1;
+inline constexpr std::size_t kOtherOrders = 8;
 
 }  // namespace polyhead::heads

@@ -221,6 +221,14 @@ void for_each_head(autograd::Tape& tape, const model::Transformer& model,
   }
 }
 
+// The last layer's output.
+autograd::Variable through(autograd::Tape& tape, const model::Transformer& model, autograd::Variable x,
+                           const std::vector<std::size_t>* order, const model::PassOptions& options) {
+  if (order == nullptr) return model.through(tape, x, 0, model.config().layers.size(), options);
+  for (const std::size_t layer : *order) x = model.through(tape, x, layer, layer + 1, options);
+  return x;
+}
+
 // Chance is computed for rows that see everything before them.
 void expect_within_windows(const model::Config& config, std::int64_t tokens) {
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
@@ -257,7 +265,7 @@ Survey survey(Context& context, const model::Transformer& model, const std::vect
   return survey(tape, model, probes, counts, {});
 }
 
-Survey survey(autograd::Tape& tape, const model::Transformer& model, const std::vector<Probe>& probes,
+Survey survey(autograd::Tape& tape, const model::Transformer& model, std::span<const Probe> probes,
               const std::vector<std::int64_t>& counts, const SurveyPass& pass) {
   Survey result;
   for (const HeadId& id : model::all_heads(model.config())) result.heads.emplace_back().id = id;
@@ -278,7 +286,7 @@ Survey survey(autograd::Tape& tape, const model::Transformer& model, const std::
                                  .marked_keys = marked,
                                  .target_keys = probe.targets};
       const autograd::Variable left =
-          model.through(tape, model.read(tape, probe.tokens, options), 0, model.config().layers.size(), options);
+          through(tape, model, model.read(tape, probe.tokens, options), pass.order, options);
       if (answer && pass.on_output) pass.on_output(model.answer(tape, left, options));
     };
     std::vector<std::vector<SequenceSurvey>> found;

@@ -5,6 +5,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -98,12 +99,13 @@ Survey survey(Context& context, const model::Transformer& model, const std::vect
               const std::vector<std::int64_t>& counts = {});
 
 // The same on the caller's tape, which must not record, with gates as PassOptions takes them. `on_output` receives the
-// model's output for each probe.
+// model's output for each probe. `order`: the layers in another order than theirs, each once.
 struct SurveyPass {
   std::vector<Tensor>* gates{};
+  const std::vector<std::size_t>* order{};
   std::function<void(autograd::Variable)> on_output{};
 };
-Survey survey(autograd::Tape& tape, const model::Transformer& model, const std::vector<Probe>& probes,
+Survey survey(autograd::Tape& tape, const model::Transformer& model, std::span<const Probe> probes,
               const std::vector<std::int64_t>& counts, const SurveyPass& pass);
 
 // How often the largest weights of two heads lie on the same key; both were surveyed with the same probes.

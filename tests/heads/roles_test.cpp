@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "io/scratch.h"
 
@@ -216,6 +217,67 @@ TEST(Roles, RelationsAgainstTheBestOffset) {
   for (const RoleScore& score : all[0].scores) {
     const bool relation = score.role == "near" || score.role == "wandering";
     EXPECT_FALSE(relation && score.holds()) << score.role;
+  }
+}
+
+// Of a model that reads texts roles must beat what other orders of its layers give. Induction is gone there; a head
+// that looks for the first token's embedding, or for the position before, does so in any place, so that is no role.
+TEST(Roles, WhatEveryOrderOfTheLayersShowsIsNone) {
+  const auto role_in = [](ByHand& hand, std::size_t head, bool of_texts) {
+    Probes probes{repeats(repeat_options()), repeats(repeat_options()), {}, of_texts};
+    Context context(1);
+    const std::vector<HeadRoles> all = survey_roles(context, hand.model(), probes).roles;
+    return all[head].role() == nullptr ? std::string("none") : all[head].role()->role;
+  };
+  ByHand induction(2);
+  induction.match(0, kVocabulary + 1, kVocabulary, kContext - 1);
+  induction.copy_token(0);
+  induction.match(1, 1, ByHand::kRoom + 1, kVocabulary - 1);
+  EXPECT_EQ(role_in(induction, 1, true), "induction");
+  EXPECT_EQ(role_in(induction, 0, false), "previous token");
+  EXPECT_EQ(role_in(induction, 0, true), "none");
+  for (const std::size_t layer : {0, 1}) {
+    ByHand first(2);
+    first.ask(static_cast<int>(layer), 0);
+    EXPECT_EQ(role_in(first, layer, false), "first token");
+    EXPECT_EQ(role_in(first, layer, true), "none");
+  }
+  ByHand alone(1);
+  alone.ask(0, 0);
+  EXPECT_EQ(role_in(alone, 0, true), "first token") << "one layer has no other order";
+}
+
+TEST(Roles, NoLayerKeepsItsPlaceInAnotherOrder) {
+  EXPECT_TRUE(other_orders(1, 8, 1).empty());
+  EXPECT_TRUE(other_orders(0, 8, 1).empty());
+  std::set<std::vector<std::size_t>> orders;
+  for (const std::vector<std::size_t>& order : other_orders(6, 8, 1)) {
+    orders.insert(order);
+    EXPECT_EQ((std::set<std::size_t>(order.begin(), order.end()).size()), 6u);
+    for (std::size_t n = 0; n < 6; ++n) EXPECT_NE(order[n], n);
+  }
+  EXPECT_GT(orders.size(), 6u);
+  EXPECT_NE(other_orders(6, 8, 2), other_orders(6, 8, 1));
+}
+
+// Layers are run in the order asked for: the same as a model whose layers were exchanged.
+TEST(Survey, InAnotherOrderIsThatOfTheLayersExchanged) {
+  ByHand hand(2), exchanged(2);
+  hand.match(0, kVocabulary + 1, kVocabulary, kContext - 1);
+  hand.copy_token(0);
+  hand.match(1, 1, ByHand::kRoom + 1, kVocabulary - 1);
+  exchanged.match(1, kVocabulary + 1, kVocabulary, kContext - 1);
+  exchanged.copy_token(1);
+  exchanged.match(0, 1, ByHand::kRoom + 1, kVocabulary - 1);
+  Context context(1);
+  autograd::Tape tape(context, false);
+  const std::vector<Probe> probes = repeats(repeat_options());
+  const std::vector<std::size_t> order{1, 0};
+  const Survey a = survey(tape, hand.model(), probes, {}, {.order = &order}),
+               b = survey(context, exchanged.model(), probes);
+  for (const std::size_t n : {0, 1}) {
+    EXPECT_EQ(a.heads[n].sums, b.heads[1 - n].sums);
+    EXPECT_EQ(a.heads[n].argmax_keys, b.heads[1 - n].argmax_keys);
   }
 }
 

@@ -1,13 +1,16 @@
 // The standard probe, and the cache of the roles that it finds.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
+#include <fstream>
 #include <set>
 
 #include "heads/kept_roles.h"
 #include "heads/standard_probe.h"
 #include "io/file.h"
 #include "io/scratch.h"
+#include "support/random.h"
 
 namespace polyhead::heads {
 namespace {
@@ -91,6 +94,50 @@ TEST(StandardProbe, OfAnotherSeedHasOtherWindows) {
   EXPECT_NE(tokens_of(1), tokens_of(2));
 }
 
+// Scores and limits of a fixed model, as they were when the version was last raised: if they change without it, caches
+// would go on showing old roles.
+TEST(StandardProbe, FindsOtherScoresOnlyInAnotherVersion) {
+  const std::filesystem::path file = std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/heads/definitions.txt";
+  model::Config config = config_of(model::Kind::gpt, 96);
+  config.layers.resize(3, config.layers[0]);
+  model::Transformer model(config, 1);
+  test::Random random("definitions");
+  for (autograd::Parameter* parameter : model.parameters()) test::fill_normal(parameter->value, random, 0.5);
+  const Probes probes = standard_probes(tokenizer_of("gpt2"), config);
+  Context context(1);
+  std::vector<std::pair<std::string, double>> now;
+  for (const HeadRoles& head : survey_roles(context, model, probes).roles) {
+    for (const RoleScore& score : head.scores) {
+      const std::string name = to_string(head.id) + " " + score.role;
+      now.emplace_back(name + ", score", score.score);
+      now.emplace_back(name + ", limit", score.limit());
+    }
+  }
+  std::ifstream then(file);
+  std::string word, name;
+  int version = 0;
+  then >> word >> version;
+  std::getline(then, word);
+  std::vector<std::string> changed;
+  for (const auto& [what, value] : now) {
+    double kept = -1;
+    std::getline(then, name, '=');
+    then >> kept;
+    std::getline(then, word);
+    if (name != what || std::abs(kept - value) > 1e-3) changed.push_back(what);
+  }
+  if (changed.empty() && version == kRolesVersion) return;
+  if (version == kRolesVersion) {
+    FAIL() << changed[0] << " and others are not what they were: raise kRolesVersion in src/heads/kept_roles.h, then "
+           << "run this once more with POLYHEAD_ACCEPT=1";
+  }
+  ASSERT_NE(std::getenv("POLYHEAD_ACCEPT"), nullptr) << "a new version: keep its scores with POLYHEAD_ACCEPT=1";
+  std::ofstream to(file);
+  to << "version " << kRolesVersion << "\n";
+  for (const auto& [what, value] : now) to << what << "=" << value << "\n";
+  EXPECT_TRUE(to.flush());
+}
+
 class Kept : public testing::Test {
  protected:
   Kept() { setenv("POLYHEAD_CACHE", scratch_.folder().c_str(), 1); }
@@ -154,7 +201,7 @@ TEST_F(Kept, AreFoundAgainIfTheFileIsDamagedOrStale) {
   };
   int expected = 1;
   for (const std::string& text : {std::string(), whole.substr(0, whole.size() / 2), replaced("0.125", "0.126"),
-                                  replaced("induction", "inductive"), replaced("\"version\":1", "\"version\":0"),
+                                  replaced("induction", "inductive"), replaced("\"version\":2", "\"version\":1"),
                                   replaced("0123", "0124"), std::string("[]"), std::string("null")}) {
     io::spill(file(), text);
     ask();
