@@ -99,7 +99,9 @@ void embed(const EmbedOptions& o) {
   if (o.out.empty()) throw Failure(Exit::usage, "no output file given; name one, for example --out embeddings.npy");
   io::expect_writable(o.out);
   Context context = o.on.context();
+  std::optional<Progress> loading(std::in_place, "loading " + o.model);
   const std::unique_ptr<model::Transformer> model = model::load(o.model, context);
+  loading.reset();
   if (model->config().kind != model::Kind::encoder) {
     throw Failure(Exit::input, fmt::format("{}: this model is not an encoder; use one of the families {}", o.model,
                                            model::names_of(model::kEncoders, " or ")));

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "cli/say.h"
+#include "cli/signals.h"
 #include "cli/terminal.h"
 
 namespace polyhead::cli {
@@ -38,6 +39,7 @@ constexpr Duration kPatience = 2s;   // how long nothing may be shown at first
 constexpr Duration kPause = 5s;      // from line to line
 constexpr Duration kSettled = 3s;    // of steps, before estimating how long the rest will take
 constexpr Duration kAtOnce = 100ms;  // steps this close together count as one; so do redrawn bars
+constexpr const char* kStopping = "stopping; Ctrl-C again ends at once";
 constexpr std::string_view kWipe = "\r\x1b[K", kGreen = "\x1b[32m", kPlain = "\x1b[0m";
 
 }  // namespace
@@ -116,12 +118,14 @@ std::string Progress::ending() const {
   return now_() < begin_ + kPatience ? "" : fmt::format(", {} so far", clock_text(seconds_since(begin_)));
 }
 
-// "copy 120/600, loss 1.234", "study 20 %", "loading run"
+// "copy 120/600, loss 1.234", "study 20 %", "loading run". After a signal a step may go on for long: this says that it
+// was heard.
 std::string Progress::line() const {
   const std::string share = total_ == 0              ? ""
                             : unit_ == Unit::percent ? fmt::format(" {} %", 100 * done_ / total_)
                                                      : fmt::format(" {}/{}", done_, total_);
-  return fmt::format("{}{}{}{}", what_, share, note_.empty() ? "" : ", ", note_);
+  const std::string note = Signals::noted() != 0 ? kStopping : note_;
+  return fmt::format("{}{}{}{}", what_, share, note.empty() ? "" : ", ", note);
 }
 
 // A bar and the line, cut to the width of the terminal.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <optional>
 
 #include "cli/device.h"
 #include "cli/progress.h"
@@ -98,6 +99,7 @@ Report report_of(const ScoreOptions& o, std::int64_t length, std::int64_t window
 void score(const ScoreOptions& o) {
   expect_asked(o);
   Context context = o.on.context();
+  std::optional<Progress> progress(std::in_place, "loading " + o.model);
   const std::unique_ptr<model::Transformer> model = model::load(o.model, context);
   expect_language_model(o, model->config());
   const exam::Reading reading = read(o, model->config());
@@ -108,7 +110,7 @@ void score(const ScoreOptions& o) {
                   fmt::format("{}: expected a text of two tokens or more, found {}", o.text, reading.tokens.size()));
   }
   model::expect_memory("score", model->config(), 0, {.batch = batch, .tokens = length, .last_only = true});
-  Progress progress("score", std::ssize(windows));
+  progress.emplace("score", std::ssize(windows));
   Sums sums;
   std::int64_t done = 0, count = 0;
   std::vector<Examples> some(1);
@@ -120,15 +122,18 @@ void score(const ScoreOptions& o) {
     const model::SequenceScores scores = model::score(context, *model, some);
     scores.expect_finite("the model");
     sums.add(scores);
-    progress.update(++done, fmt::format("perplexity {:.2f}", std::exp(sums.mean(sums.loss))));
+    progress->update(++done, fmt::format("perplexity {:.2f}", std::exp(sums.mean(sums.loss))));
   }
+  progress.reset();
   // Of a text that was not read to its end, as large a part of the bytes as of the tokens.
   const bool all = done == std::ssize(windows);
   const std::int64_t bytes = all ? reading.bytes : reading.bytes * sums.targets / std::ssize(reading.tokens);
   print(report_of(o, length, count, sums, bytes), o.format);
-  if (!all)
-    Signals::end_if_noted(
-        fmt::format("stopped: these are the first {} of {} tokens", sums.targets, reading.tokens.size()));
+  if (!all) {
+    Signals::end_if_noted(fmt::format("stopped: these are the first {} of {} tokens",
+                                      text_of(sums.targets, Style::count),
+                                      text_of(std::ssize(reading.tokens), Style::count)));
+  }
 }
 
 }  // namespace

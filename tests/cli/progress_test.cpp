@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
+
+#include "cli/signals.h"
+
 namespace polyhead::cli {
 namespace {
 
@@ -43,6 +47,20 @@ TEST_F(ProgressTest, CountsAndNotes) {
   EXPECT_EQ(said(), "copy 2/600, loss 1.5, 1:39:40 to go\n");
   EXPECT_EQ(clock_text(3725), "1:02:05");
   EXPECT_EQ(clock_text(59.6), "1:00");
+}
+
+// A step may take a minute; somebody who has pressed Ctrl-C sees that it was heard.
+TEST_F(ProgressTest, AnswersASignal) {
+  {
+    const Signals signals;
+    Progress prune = progress("iterative", 270, 0, Progress::Unit::count);
+    prune.update(1, "accuracy 20 %");
+    std::raise(SIGTERM);
+    turn_to(10);
+    prune.update(2, "accuracy 19 %");
+  }
+  const Signals none_noted;
+  EXPECT_EQ(said(), "iterative 2/270, stopping; Ctrl-C again ends at once, 44:40 to go\n");
 }
 
 // Steps that come together are one; what came before them may have been anything.

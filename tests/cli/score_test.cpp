@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "cli/foreign.h"
+#include "cli/terminal.h"
 #include "io/safetensors.h"
 #include "model/checkpoint.h"
 
@@ -68,6 +69,13 @@ TEST_F(ScoreForeign, SaysThePerplexityOfAText) {
   expect_refused(2, "score " + scratch_.folder(), "--text");
   take_encoder();
   expect_refused(3, line, "polyhead embed");
+}
+
+TEST_F(ScoreForeign, TheBarIsGoneBeforeTheTable) {
+  spill(at("text"), "abcdefghipd");
+  const std::string line = command("score " + scratch_.folder() + " --text " + at("text")) + " 2>&1";
+  const std::string text = on_terminal("TERM=xterm " + line, 200).text;
+  EXPECT_TRUE(contains(text, "score 1/1") && contains(text, "\x1b[K" + scratch_.folder() + " on ")) << text;
 }
 
 TEST_F(ScoreForeign, ReadsWhatAPipeBrings) {
