@@ -32,7 +32,7 @@ def functions_of(page):
 
 
 def main():
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     functions = [function for page in pages for function in functions_of(page)]
     assert len(functions) > 5, f"expected the blocks of the documents, found {len(functions)}"
     with tempfile.TemporaryDirectory() as folder:
