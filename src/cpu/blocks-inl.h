@@ -18,143 +18,193 @@ static_assert(kStripRows % kStrip<float> == 0, "a strip of the kernels lies with
 
 using Integers = Vec<std::int32_t>;
 
-// Of one block of as many rows as a vector has lanes: what it holds, and where its elements go.
+// A number of each of kVectors vectors of rows.
+template <std::size_t kVectors>
+struct Numbers {
+  Vec<float> of[kVectors];
+};
+// make(v) for each vector.
+template <std::size_t kVectors, class Make>
+HWY_INLINE Numbers<kVectors> for_vectors(const Make& make) {
+  Numbers<kVectors> all;
+  for (std::size_t v = 0; v < kVectors; ++v) all.of[v] = make(v);
+  return all;
+}
+
+// One block of each of several rows: kStrip that lie side by side, and as many elsewhere if there are more.
+template <std::size_t kVectors>
 class RowsOfBlocks {
  public:
-  RowsOfBlocks(const std::uint8_t* block, float* to) : block_(block), to_(to) {}
+  static_assert(kVectors == 2 || kVectors == 4);
 
-  HWY_INLINE Integers bytes(std::int64_t at) const {
-    return hn::PromoteTo(Tag<std::int32_t>(), hn::LoadU(hn::Rebind<std::uint8_t, Tag<float>>(), row(at)));
+  RowsOfBlocks(const std::uint8_t* first, const std::uint8_t* second) : block_{first, second} {}
+
+  HWY_INLINE Integers bytes(std::size_t v, std::int64_t at) const {
+    return hn::PromoteTo(Tag<std::int32_t>(), hn::LoadU(hn::Rebind<std::uint8_t, Tag<float>>(), row(v, at)));
   }
-  HWY_INLINE Vec<float> signed_bytes(std::int64_t at) const {
+  HWY_INLINE Vec<float> signed_bytes(std::size_t v, std::int64_t at) const {
     const hn::Rebind<std::int8_t, Tag<float>> d8;
-    return number(hn::PromoteTo(Tag<std::int32_t>(), hn::LoadU(d8, reinterpret_cast<const std::int8_t*>(row(at)))));
+    return number(hn::PromoteTo(Tag<std::int32_t>(), hn::LoadU(d8, reinterpret_cast<const std::int8_t*>(row(v, at)))));
   }
-  // Finite numbers in f16, by arithmetic: their two bytes do not lie side by side.
-  HWY_INLINE Vec<float> halves(std::int64_t at) const {
+  // Finite numbers in f16, whose two bytes do not lie side by side.
+  HWY_INLINE Numbers<kVectors> halves(std::int64_t at) const {
+    return for_vectors<kVectors>([&](std::size_t v) { return half(v, at); });
+  }
+  static HWY_INLINE Vec<float> number(Integers integers) { return hn::ConvertTo(Tag<float>(), integers); }
+
+ private:
+  const std::uint8_t* row(std::size_t v, std::int64_t at) const {
+    return block_[v / 2] + v % 2 * kLanes<float> + at * kStripRows;
+  }
+#if HWY_TARGET != HWY_SSSE3 && HWY_TARGET != HWY_SSE4
+  HWY_INLINE Vec<float> half(std::size_t v, std::int64_t at) const {
+    const hn::Rebind<std::uint8_t, Tag<float>> d8;
+    const hn::Rebind<std::uint16_t, Tag<float>> d16;
+    const auto wide = [&](std::int64_t n) { return hn::PromoteTo(d16, hn::LoadU(d8, row(v, n))); };
+    const auto bits = hn::Or(wide(at), hn::ShiftLeft<8>(wide(at + 1)));
+    return hn::PromoteTo(Tag<float>(), hn::BitCast(hn::Rebind<hwy::float16_t, Tag<float>>(), bits));
+  }
+#else
+  HWY_INLINE Vec<float> half(std::size_t v, std::int64_t at) const {
     const Tag<float> d;
     const Tag<std::int32_t> di;
-    const Integers bits = hn::Or(bytes(at), hn::ShiftLeft<8>(bytes(at + 1)));
+    const Integers bits = hn::Or(bytes(v, at), hn::ShiftLeft<8>(bytes(v, at + 1)));
     const Integers magnitude = hn::And(bits, hn::Set(di, 0x7fff)), sign = hn::ShiftLeft<16>(hn::Xor(bits, magnitude));
     const Integers normal = hn::Add(hn::ShiftLeft<13>(magnitude), hn::Set(di, 0x38000000));
     const Integers small = hn::BitCast(di, hn::Mul(number(magnitude), hn::Set(d, 0x1p-24f)));
     return hn::BitCast(d, hn::Or(sign, hn::IfThenElse(hn::Lt(magnitude, hn::Set(di, 0x400)), small, normal)));
   }
-  HWY_INLINE void put(std::int64_t element, Vec<float> value) const {
-    hn::StoreU(value, Tag<float>(), to_ + element * static_cast<std::int64_t>(kStrip<float>));
-  }
-  static HWY_INLINE Vec<float> number(Integers integers) { return hn::ConvertTo(Tag<float>(), integers); }
+#endif
 
- private:
-  const std::uint8_t* row(std::int64_t at) const { return block_ + at * kStripRows; }
-
-  const std::uint8_t* block_;
-  float* to_;
+  const std::uint8_t* block_[2];
 };
 
-HWY_INLINE Integers low_bits(Integers x, std::int32_t mask) { return hn::And(x, hn::Set(Tag<std::int32_t>(), mask)); }
+// The functions below call put(n, numbers) for elements n of the blocks, one after the other.
 
-// 32 elements in 16 bytes from `at` on, the low nibbles first: put(n, q).
-template <class Put>
-HWY_INLINE void for_nibbles(const RowsOfBlocks& of, std::int64_t at, const Put& put) {
+HWY_INLINE Integers low_bits(Integers x, std::int32_t mask) { return hn::And(x, hn::Set(Tag<std::int32_t>(), mask)); }
+// Element n of 32 that lie in 16 bytes, the low nibbles first.
+template <bool kHigh>
+HWY_INLINE Integers nibble(Integers both) {
+  if constexpr (kHigh) return hn::ShiftRight<4>(both);
+  return low_bits(both, 15);
+}
+
+// d q + m of a half of a block, whose nibbles lie in 16 bytes from `at` on.
+template <bool kHigh, std::size_t kVectors, class Put>
+HWY_INLINE void put_nibbles(const RowsOfBlocks<kVectors>& of, std::int64_t at, const Numbers<kVectors>& d,
+                            const Numbers<kVectors>& m, const Put& put) {
   for (std::int64_t n = 0; n < 16; ++n) {
-    const Integers both = of.bytes(at + n);
-    put(n, low_bits(both, 15));
-    put(n + 16, hn::ShiftRight<4>(both));
+    put((kHigh ? 16 : 0) + n, for_vectors<kVectors>([&](std::size_t v) {
+          return hn::MulAdd(d.of[v], of.number(nibble<kHigh>(of.bytes(v, at + n))), m.of[v]);
+        }));
   }
+}
+template <std::size_t kVectors, class Put>
+HWY_INLINE void put_four_bits(const RowsOfBlocks<kVectors>& of, std::int64_t at, const Numbers<kVectors>& d,
+                              const Numbers<kVectors>& m, const Put& put) {
+  put_nibbles<false>(of, at, d, m, put);
+  put_nibbles<true>(of, at, d, m, put);
 }
 
 // The same with a fifth bit, which lie in 4 bytes from `fifths` on.
-template <class Put>
-HWY_INLINE void for_five_bits(const RowsOfBlocks& of, std::int64_t fifths, std::int64_t at, const Put& put) {
-  Integers low = hn::Or(of.bytes(fifths), hn::ShiftLeft<8>(of.bytes(fifths + 1)));
-  Integers high = hn::Or(of.bytes(fifths + 2), hn::ShiftLeft<8>(of.bytes(fifths + 3)));
-  low = hn::ShiftLeft<4>(low), high = hn::ShiftLeft<4>(high);
-  for (std::int64_t n = 0; n < 16; ++n, low = hn::ShiftRight<1>(low), high = hn::ShiftRight<1>(high)) {
-    const Integers both = of.bytes(at + n);
-    put(n, hn::Or(low_bits(both, 15), low_bits(low, 16)));
-    put(n + 16, hn::Or(hn::ShiftRight<4>(both), low_bits(high, 16)));
+template <bool kHigh, std::size_t kVectors, class Put>
+HWY_INLINE void put_five_of(const RowsOfBlocks<kVectors>& of, std::int64_t fifths, std::int64_t at,
+                            const Numbers<kVectors>& d, const Numbers<kVectors>& m, const Put& put) {
+  Integers bits[kVectors];
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    bits[v] = hn::ShiftLeft<4>(hn::Or(of.bytes(v, fifths), hn::ShiftLeft<8>(of.bytes(v, fifths + 1))));
+  }
+  for (std::int64_t n = 0; n < 16; ++n) {
+    put((kHigh ? 16 : 0) + n, for_vectors<kVectors>([&](std::size_t v) {
+          const Integers q = hn::Or(nibble<kHigh>(of.bytes(v, at + n)), low_bits(bits[v], 16));
+          bits[v] = hn::ShiftRight<1>(bits[v]);
+          return hn::MulAdd(d.of[v], of.number(q), m.of[v]);
+        }));
   }
 }
-
-// put(n, d q + m) for a q that for_nibbles or for_five_bits give.
-HWY_INLINE auto scaled(const RowsOfBlocks& of, Vec<float> d, Vec<float> m) {
-  return [&of, d, m](std::int64_t n, Integers q) { of.put(n, hn::MulAdd(d, of.number(q), m)); };
+template <std::size_t kVectors, class Put>
+HWY_INLINE void put_five_bits(const RowsOfBlocks<kVectors>& of, std::int64_t fifths, std::int64_t at,
+                              const Numbers<kVectors>& d, const Numbers<kVectors>& m, const Put& put) {
+  put_five_of<false>(of, fifths, at, d, m, put);
+  put_five_of<true>(of, fifths + 2, at, d, m, put);
 }
+
 // The m of d (q - zero).
-HWY_INLINE Vec<float> minus(Vec<float> d, float zero) { return hn::Mul(d, hn::Set(Tag<float>(), -zero)); }
+template <std::size_t kVectors>
+HWY_INLINE Numbers<kVectors> minus(const Numbers<kVectors>& d, float zero) {
+  return for_vectors<kVectors>([&](std::size_t v) { return hn::Mul(d.of[v], hn::Set(Tag<float>(), -zero)); });
+}
 
-inline void widen_q4_0(const RowsOfBlocks& of, std::int64_t) {
-  const Vec<float> d = of.halves(0);
-  for_nibbles(of, 2, scaled(of, d, minus(d, 8)));
-}
-inline void widen_q4_1(const RowsOfBlocks& of, std::int64_t) {
-  for_nibbles(of, 4, scaled(of, of.halves(0), of.halves(2)));
-}
-inline void widen_q5_0(const RowsOfBlocks& of, std::int64_t) {
-  const Vec<float> d = of.halves(0);
-  for_five_bits(of, 2, 6, scaled(of, d, minus(d, 16)));
-}
-inline void widen_q5_1(const RowsOfBlocks& of, std::int64_t) {
-  for_five_bits(of, 4, 8, scaled(of, of.halves(0), of.halves(2)));
-}
-inline void widen_q8_0(const RowsOfBlocks& of, std::int64_t) {
-  const Vec<float> d = of.halves(0);
-  for (std::int64_t n = 0; n < 32; ++n) of.put(n, hn::Mul(of.signed_bytes(2 + n), d));
+template <std::size_t kVectors, class Put>
+HWY_INLINE void put_q8_0(const RowsOfBlocks<kVectors>& of, const Put& put) {
+  const Numbers<kVectors> d = of.halves(0);
+  for (std::int64_t n = 0; n < 32; ++n) {
+    put(n, for_vectors<kVectors>([&](std::size_t v) { return hn::Mul(of.signed_bytes(v, 2 + n), d.of[v]); }));
+  }
 }
 
 // The scale and the minimum of an eighth of a block of 256.
+template <std::size_t kVectors>
 struct ScaleOfEighth {
-  Vec<float> scale, minimum;
+  Numbers<kVectors> scale, minimum;
 
-  HWY_INLINE ScaleOfEighth(const RowsOfBlocks& of, Vec<float> d, Vec<float> dmin, std::int64_t e) {
-    Integers low = of.bytes(4 + e % 4), high = of.bytes(8 + e % 4);
-    if (e < 4) {
-      low = low_bits(low, 63), high = low_bits(high, 63);
-    } else {
-      const Integers rest = of.bytes(8 + e);
-      low = hn::Or(low_bits(rest, 15), low_bits(hn::ShiftRight<2>(low), 48));
-      high = hn::Or(hn::ShiftRight<4>(rest), low_bits(hn::ShiftRight<2>(high), 48));
+  HWY_INLINE ScaleOfEighth(const RowsOfBlocks<kVectors>& of, std::int64_t e) {
+    const Numbers<kVectors> d = of.halves(0), dmin = of.halves(2);
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      Integers low = of.bytes(v, 4 + e % 4), high = of.bytes(v, 8 + e % 4);
+      if (e < 4) {
+        low = low_bits(low, 63), high = low_bits(high, 63);
+      } else {
+        const Integers rest = of.bytes(v, 8 + e);
+        low = hn::Or(low_bits(rest, 15), low_bits(hn::ShiftRight<2>(low), 48));
+        high = hn::Or(hn::ShiftRight<4>(rest), low_bits(hn::ShiftRight<2>(high), 48));
+      }
+      scale.of[v] = hn::Mul(d.of[v], of.number(low));
+      minimum.of[v] = hn::Mul(dmin.of[v], of.number(high));
     }
-    scale = hn::Mul(d, of.number(low));
-    minimum = hn::Mul(dmin, of.number(high));
   }
-  HWY_INLINE Vec<float> of_number(Integers q) const { return hn::MulSub(scale, RowsOfBlocks::number(q), minimum); }
 };
 
-// A quarter of the block: two eighths, which share 32 bytes of nibbles. kFifths: before those of all, byte n of 32 has
-// the fifth bits of element n of all eighths.
-template <bool kFifths>
-void widen_eighths(const RowsOfBlocks& of, std::int64_t quarter) {
-  const Vec<float> d = of.halves(0), dmin = of.halves(2);
-  const std::int64_t e = 2 * quarter, at = (kFifths ? 48 : 16) + 32 * quarter;
-  const ScaleOfEighth first(of, d, dmin, e), second(of, d, dmin, e + 1);
+// An eighth: the lower or the upper nibbles of 32 bytes that two eighths share. kFifths: before those of all, byte n of
+// 32 has the fifth bits of element n of all eighths.
+template <bool kFifths, bool kHigh, std::size_t kVectors, class Put>
+HWY_INLINE void put_eighth(const RowsOfBlocks<kVectors>& of, std::int64_t quarter, const Put& put) {
+  const std::int64_t e = 2 * quarter + (kHigh ? 1 : 0), at = (kFifths ? 48 : 16) + 32 * quarter;
+  const ScaleOfEighth<kVectors> with(of, e);
   for (std::int64_t n = 0; n < 32; ++n) {
-    const Integers both = of.bytes(at + n);
-    Integers low = low_bits(both, 15), high = hn::ShiftRight<4>(both);
-    if constexpr (kFifths) {
-      const Integers fifths = hn::ShiftRightSame(hn::ShiftLeft<4>(of.bytes(16 + n)), static_cast<int>(e));
-      low = hn::Or(low, low_bits(fifths, 16));
-      high = hn::Or(high, low_bits(hn::ShiftRight<1>(fifths), 16));
-    }
-    of.put(n, first.of_number(low));
-    of.put(32 + n, second.of_number(high));
+    put((kHigh ? 32 : 0) + n, for_vectors<kVectors>([&](std::size_t v) {
+          Integers q = nibble<kHigh>(of.bytes(v, at + n));
+          if constexpr (kFifths) {
+            const Integers fifths = hn::ShiftRightSame(hn::ShiftLeft<4>(of.bytes(v, 16 + n)), static_cast<int>(e));
+            q = hn::Or(q, low_bits(fifths, 16));
+          }
+          return hn::MulSub(with.scale.of[v], of.number(q), with.minimum.of[v]);
+        }));
   }
 }
+template <bool kFifths, std::size_t kVectors, class Put>
+HWY_INLINE void put_quarter(const RowsOfBlocks<kVectors>& of, std::int64_t quarter, const Put& put) {
+  put_eighth<kFifths, false>(of, quarter, put);
+  put_eighth<kFifths, true>(of, quarter, put);
+}
 
-// A half of the block, whose quarters t and t + 2 share bytes of nibbles.
-inline void widen_q6_k(const RowsOfBlocks& of, std::int64_t half) {
-  const Vec<float> d = of.halves(208);
-  for (std::int64_t element = 0; element < 64; element += 16) {  // of the lower nibbles; the upper ones are 64 later
-    const std::int64_t t = element / 32, place = element % 32, scales = 192 + half * 8 + element / 16;
-    const Vec<float> first = hn::Mul(d, of.signed_bytes(scales)), second = hn::Mul(d, of.signed_bytes(scales + 4));
-    const auto put_first = scaled(of, first, minus(first, 32)), put_second = scaled(of, second, minus(second, 32));
+// A half of the block in quarters of 32: t and t + 2 share bytes of nibbles, and all share bytes of upper bit pairs.
+template <bool kHigh, std::size_t kVectors, class Put>
+HWY_INLINE void put_quarters_of_q6_k(const RowsOfBlocks<kVectors>& of, std::int64_t half, const Put& put) {
+  const Numbers<kVectors> d = of.halves(208);
+  for (std::int64_t element = 0; element < 64; element += 16) {  // of those that have the same nibbles
+    const std::int64_t t = element / 32 + (kHigh ? 2 : 0), place = element % 32,
+                       scale_at = 192 + half * 8 + element / 16 + (kHigh ? 4 : 0);
+    const Numbers<kVectors> scale =
+        for_vectors<kVectors>([&](std::size_t v) { return hn::Mul(d.of[v], of.signed_bytes(v, scale_at)); });
+    const Numbers<kVectors> m = minus(scale, 32);
     for (std::int64_t i = 0; i < 16; ++i) {
-      const Integers both = of.bytes(half * 64 + element + i);
-      const Integers pairs =
-          hn::ShiftRightSame(hn::ShiftLeft<4>(of.bytes(128 + half * 32 + place + i)), static_cast<int>(2 * t));
-      put_first(element + i, hn::Or(low_bits(both, 15), low_bits(pairs, 48)));
-      put_second(element + 64 + i, hn::Or(hn::ShiftRight<4>(both), low_bits(hn::ShiftRight<4>(pairs), 48)));
+      put((kHigh ? 64 : 0) + element + i, for_vectors<kVectors>([&](std::size_t v) {
+            const Integers pairs =
+                hn::ShiftRightSame(hn::ShiftLeft<4>(of.bytes(v, 128 + half * 32 + place + i)), static_cast<int>(2 * t));
+            const Integers q = hn::Or(nibble<kHigh>(of.bytes(v, half * 64 + element + i)), low_bits(pairs, 48));
+            return hn::MulAdd(scale.of[v], of.number(q), m.of[v]);
+          }));
     }
   }
 }
@@ -170,30 +220,67 @@ constexpr std::int64_t piece_of(BlockType type) {
 }
 inline constexpr std::int64_t kMostInPiece = 128;
 
-// to [k][kStrip]: elements k of the blocks of kStrip rows, of which `first` is the byte of the first row that all
-// others follow. k are whole pieces.
-template <auto widen>
-void widen_rows(const BlockFormat& format, const std::uint8_t* first, Range k, float* to) {
-  const std::int64_t step = piece_of(format.type);
-  for (std::int64_t n = k.begin; n < k.end; n += step, to += step * static_cast<std::int64_t>(kStrip<float>)) {
-    const std::uint8_t* block = first + n / format.elements * format.bytes * kStripRows;
-    for (std::size_t lane = 0; lane < kStrip<float>; lane += kLanes<float>) {
-      widen(RowsOfBlocks(block + lane, to + lane), n % format.elements / step);
-    }
+// put(n, numbers) for the elements of a piece of the blocks, by number; one after the other, so that sums may be formed
+// of them.
+template <BlockType kType, std::size_t kVectors, class Put>
+HWY_INLINE void put_piece(const RowsOfBlocks<kVectors>& of, std::int64_t piece, const Put& put) {
+  if constexpr (kType == BlockType::q4_0) {
+    const Numbers<kVectors> d = of.halves(0);
+    put_four_bits(of, 2, d, minus(d, 8), put);
+  }
+  if constexpr (kType == BlockType::q4_1) put_four_bits(of, 4, of.halves(0), of.halves(2), put);
+  if constexpr (kType == BlockType::q5_0) {
+    const Numbers<kVectors> d = of.halves(0);
+    put_five_bits(of, 2, 6, d, minus(d, 16), put);
+  }
+  if constexpr (kType == BlockType::q5_1) put_five_bits(of, 4, 8, of.halves(0), of.halves(2), put);
+  if constexpr (kType == BlockType::q8_0) put_q8_0(of, put);
+  if constexpr (kType == BlockType::q4_k) put_quarter<false>(of, piece, put);
+  if constexpr (kType == BlockType::q5_k) put_quarter<true>(of, piece, put);
+  if constexpr (kType == BlockType::q6_k) {
+    put_quarters_of_q6_k<false>(of, piece, put);
+    put_quarters_of_q6_k<true>(of, piece, put);
   }
 }
 
-inline void widen_blocks(const BlockFormat& format, const std::uint8_t* first, Range k, float* to) {
-  switch (format.type) {
-    case BlockType::q4_0: return widen_rows<widen_q4_0>(format, first, k, to);
-    case BlockType::q4_1: return widen_rows<widen_q4_1>(format, first, k, to);
-    case BlockType::q5_0: return widen_rows<widen_q5_0>(format, first, k, to);
-    case BlockType::q5_1: return widen_rows<widen_q5_1>(format, first, k, to);
-    case BlockType::q8_0: return widen_rows<widen_q8_0>(format, first, k, to);
-    case BlockType::q4_k: return widen_rows<widen_eighths<false>>(format, first, k, to);
-    case BlockType::q5_k: return widen_rows<widen_eighths<true>>(format, first, k, to);
-    case BlockType::q6_k: return widen_rows<widen_q6_k>(format, first, k, to);
+// work(the type as a constant).
+template <class Work>
+HWY_INLINE void with_type(BlockType type, const Work& work) {
+  switch (type) {
+    case BlockType::q4_0: return work(std::integral_constant<BlockType, BlockType::q4_0>());
+    case BlockType::q4_1: return work(std::integral_constant<BlockType, BlockType::q4_1>());
+    case BlockType::q5_0: return work(std::integral_constant<BlockType, BlockType::q5_0>());
+    case BlockType::q5_1: return work(std::integral_constant<BlockType, BlockType::q5_1>());
+    case BlockType::q8_0: return work(std::integral_constant<BlockType, BlockType::q8_0>());
+    case BlockType::q4_k: return work(std::integral_constant<BlockType, BlockType::q4_k>());
+    case BlockType::q5_k: return work(std::integral_constant<BlockType, BlockType::q5_k>());
+    case BlockType::q6_k: return work(std::integral_constant<BlockType, BlockType::q6_k>());
   }
+}
+
+struct PutWidened {
+  float* to;  // [k][kStrip]
+
+  HWY_INLINE void operator()(std::int64_t n, const Numbers<2>& numbers) const {
+    for (std::size_t v = 0; v < 2; ++v) {
+      hn::StoreU(numbers.of[v], Tag<float>(), to + n * static_cast<std::int64_t>(kStrip<float>) + v * kLanes<float>);
+    }
+  }
+};
+
+template <BlockType kType>
+HWY_NOINLINE void widen_rows(const BlockFormat& format, const std::uint8_t* first, Range k, float* to) {
+  constexpr std::int64_t kStep = piece_of(kType);
+  for (std::int64_t n = k.begin; n < k.end; n += kStep, to += kStep * static_cast<std::int64_t>(kStrip<float>)) {
+    const std::uint8_t* block = first + n / format.elements * format.bytes * kStripRows;
+    put_piece<kType>(RowsOfBlocks<2>(block, nullptr), n % format.elements / kStep, PutWidened{to});
+  }
+}
+
+// to [k][kStrip]: elements k of the blocks of kStrip rows, of which `first` is the byte of the first row that all
+// others follow. k are whole pieces.
+inline void widen_blocks(const BlockFormat& format, const std::uint8_t* first, Range k, float* to) {
+  with_type(format.type, [&](auto type) { widen_rows<decltype(type)::value>(format, first, k, to); });
 }
 
 }  // namespace polyhead::cpu::HWY_NAMESPACE

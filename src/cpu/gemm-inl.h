@@ -42,13 +42,13 @@ HWY_INLINE Vec<U> load_b(const S* b, std::size_t k) {
   }
 }
 
-// C [kRows][2 vectors] = (fresh ? 0 : C) + sum (+ bias).
-template <class T, int kRows>
-HWY_INLINE void store_tile(const Vec<T> (&sum)[kRows][2], bool fresh, const T* HWY_RESTRICT bias, T* HWY_RESTRICT c,
-                           std::size_t c_stride) {
+// C [kRows][kVectors vectors] = (fresh ? 0 : C) + sum (+ bias).
+template <class T, int kRows, std::size_t kVectors = 2>
+HWY_INLINE void store_tile(const Vec<T> (&sum)[kRows][kVectors], bool fresh, const T* HWY_RESTRICT bias,
+                           T* HWY_RESTRICT c, std::size_t c_stride) {
   const Tag<T> d;
   for (int r = 0; r < kRows; ++r) {
-    for (int w = 0; w < 2; ++w) {
+    for (std::size_t w = 0; w < kVectors; ++w) {
       T* to = c + r * c_stride + w * kLanes<T>;
       Vec<T> all = fresh ? sum[r][w] : hn::Add(hn::LoadU(d, to), sum[r][w]);
       if (bias != nullptr) all = hn::Add(all, hn::LoadU(d, bias + w * kLanes<T>));
@@ -114,6 +114,54 @@ HWY_NOINLINE void gemm_tile_of_blocks(const float* HWY_RESTRICT a, const BlockFo
   store_tile<float, kRows>(sum, fresh, bias, c, c_stride);
 }
 
+// One row times one or two strips of blocks of one format, which are not written anywhere: their numbers are multiplied
+// as they are made. The sums of one strip alone would wait for each other.
+template <std::size_t kVectors>
+struct AddMultiplied {
+  const float* a;  // [k][stride]
+  std::size_t stride;
+  Vec<float> (&sum)[1][kVectors];
+
+  HWY_INLINE void operator()(std::int64_t n, const Numbers<kVectors>& numbers) const {
+    const Vec<float> factor = hn::Set(Tag<float>(), a[n * static_cast<std::int64_t>(stride)]);
+    for (std::size_t v = 0; v < kVectors; ++v) sum[0][v] = hn::MulAdd(factor, numbers.of[v], sum[0][v]);
+  }
+};
+
+template <BlockType kType, std::size_t kVectors>
+HWY_NOINLINE void gemv_tile_of_blocks(const float* HWY_RESTRICT a, const BlockFormat& format,
+                                      const std::uint8_t* (&first)[2], Range k, bool fresh,
+                                      const float* HWY_RESTRICT bias, float* HWY_RESTRICT c, std::ptrdiff_t ahead) {
+  constexpr std::int64_t kStep = piece_of(kType);
+  constexpr auto kStride = static_cast<std::int64_t>(tile_stride(1));
+  Vec<float> sum[1][kVectors];
+  for (Vec<float>& each : sum[0]) each = hn::Zero(Tag<float>());
+  const std::int64_t bytes = format.bytes * kStep / format.elements * kStripRows;
+  for (std::int64_t begin = k.begin / kStep * kStep; begin < k.end; begin += kStep) {
+    const std::uint8_t* blocks[2];
+    for (std::size_t s = 0; s < 2; ++s) blocks[s] = first[s] + begin / format.elements * format.bytes * kStripRows;
+    for (std::int64_t line = 0; line < bytes; line += 64) {
+      for (std::size_t s = 0; s < kVectors / 2; ++s) __builtin_prefetch(blocks[s] + ahead + line);
+    }
+    const AddMultiplied<kVectors> add{a + (begin - k.begin) * kStride, tile_stride(1), sum};
+    if (begin >= k.begin && begin + kStep <= k.end) {
+      put_piece<kType>(RowsOfBlocks<kVectors>(blocks[0], blocks[1]), begin % format.elements / kStep, add);
+      continue;
+    }
+    alignas(64) float wide[2][kStep * static_cast<std::int64_t>(kStrip<float>)];  // a slice may end within a piece
+    for (std::size_t s = 0; s < kVectors / 2; ++s) {
+      widen_rows<kType>(format, first[s], {begin, begin + kStep}, wide[s]);
+    }
+    for (std::int64_t n = std::max(begin, k.begin) - begin; n < std::min(kStep, k.end - begin); ++n) {
+      add(n, for_vectors<kVectors>([&](std::size_t v) {
+            return hn::Load(Tag<float>(),
+                            wide[v / 2] + n * static_cast<std::int64_t>(kStrip<float>) + v % 2 * kLanes<float>);
+          }));
+    }
+  }
+  store_tile<float, 1, kVectors>(sum, fresh, bias, c, 0);
+}
+
 inline DType b_type_of(const kernels::GemmProblem& problem) {
   return problem.packed == nullptr ? problem.b.dtype() : problem.packed->strips.dtype();
 }
@@ -143,7 +191,8 @@ struct GemmPlan {
     // Unless blocks are few, every member gets the same number: otherwise some would repack what others have packed.
     if (2 * blocks > members) blocks = std::min(divide_up(M, kTileRows), divide_up(blocks, members) * members);
     const std::int64_t wanted = members == 1 ? 1 : divide_up(kItemsPerMember * members, blocks);
-    parts = std::clamp(wanted, in_place ? 1 : divide_up(strips, kSummedStrips), strips);
+    parts = std::clamp(wanted, in_place ? 1 : divide_up(strips, kSummedStrips),
+                       pairs_strips() ? divide_up(strips, 2) : strips);
     block_rows = divide_up(M, blocks);
     part_strips = divide_up(strips, parts);
   }
@@ -157,6 +206,8 @@ struct GemmPlan {
   std::int64_t longest_slice() const { return divide_up(divide_up(K, slice_step), slices) * slice_step; }
   // B [K,N] is a matrix [N,K] of blocks, whose strips are read as they lie.
   bool b_has_blocks() const { return problem.b.present() && problem.b.dtype() == DType::blocks; }
+  // One row is multiplied by two strips of blocks at a time.
+  bool pairs_strips() const { return b_has_blocks() && M == 1; }
   // A B of 16 bits or blocks is widened as few rows are multiplied by it; for more, each slice of a strip is widened
   // once.
   bool widens_b() const {
@@ -257,7 +308,8 @@ class GemmWork {
     if (problem_.bias.present()) copy_bias();
     for (std::int64_t slice = 0; slice < plan_.slices; ++slice) {
       if (!packed) pack_a(slice_of(slice));
-      for (std::int64_t strip = strips_.begin; strip < strips_.end; ++strip) multiply(slice, strip);
+      for (std::int64_t strip = strips_.begin; strip < strips_.end; strip += multiply(slice, strip)) {
+      }
     }
     for (std::int64_t strip = strips_.begin; strip < strips_.end; ++strip) {
       if (!summed_in_place(strip)) store(strip);
@@ -339,8 +391,15 @@ class GemmWork {
     return b_of(0, strip + 1 < plan_.strips ? strip + 1 : 0);
   }
 
-  // Multiplies all rows of the block by one slice of one strip.
-  void multiply(std::int64_t slice, std::int64_t strip) {
+  // Multiplies all rows of the block by one slice of one strip, or of as many as it says.
+  std::int64_t multiply(std::int64_t slice, std::int64_t strip) {
+    if constexpr (std::is_same_v<U, float>) {
+      if (plan_.pairs_strips()) return multiply_row_by_blocks(slice, strip);
+    }
+    multiply_one(slice, strip);
+    return 1;
+  }
+  void multiply_one(std::int64_t slice, std::int64_t strip) {
     const Range k = slice_of(slice);
     const std::byte *b = b_of(slice, strip), *ahead = after(slice, strip);
     if (b_type_ == dtype_of<U>) return multiply_by(slice, strip, reinterpret_cast<const U*>(b), ahead);
@@ -377,6 +436,23 @@ class GemmWork {
     const Range whole{k.begin / step * step, divide_up(k.end, step) * step};
     widen_blocks(format, first_of(strip), whole, w_.b);
     multiply_by(slice, strip, w_.b + (k.begin - whole.begin) * static_cast<std::int64_t>(kStrip<T>), ahead);
+  }
+
+  std::int64_t multiply_row_by_blocks(std::int64_t slice, std::int64_t strip) {
+    const Range k = slice_of(slice);
+    const BlockFormat& format = format_of(strip);
+    const bool two = strip + 1 < strips_.end && &format_of(strip + 1) == &format &&
+                     summed_in_place(strip) == summed_in_place(strip + 1);
+    const std::uint8_t* first[2] = {first_of(strip), first_of(two ? strip + 1 : strip)};
+    const Target to = target_of(slice, strip);
+    const std::int64_t next = strip + (two ? 2 : 1);
+    const std::ptrdiff_t ahead = next < plan_.strips && &format_of(next) == &format ? first_of(next) - first[0] : 0;
+    with_type(format.type, [&](auto type) {
+      constexpr BlockType kType = decltype(type)::value;
+      two ? gemv_tile_of_blocks<kType, 4>(a_of(k, 0), format, first, k, slice == 0, to.bias, to.c, ahead)
+          : gemv_tile_of_blocks<kType, 2>(a_of(k, 0), format, first, k, slice == 0, to.bias, to.c, ahead);
+    });
+    return next - strip;
   }
 
   // Where sums of a slice of a strip go, and the bias, which is added with the last slice.
