@@ -91,10 +91,10 @@ Command study_command() {
       .name = "study",
       .summary = "train, compare, look inside, prune, and write the report: the main job",
       .description =
-          "Trains small transformers with 1, 2, 4, 8 and 16 heads on copying and on classification, over several "
-          "seeds, and compares them; watches induction heads form, with the controls that tell them from look-alikes; "
-          "takes a model of sentences apart, says what each head does and how much depends on it, and prunes it. "
-          "Writes "
+          "Trains small transformers with 1, 2, 4, 8 and 16 heads on copying, on classification and on sentences, over "
+          "several seeds, and compares them; takes each head of every model out, ranks them, and prunes until a point "
+          "of accuracy is lost; watches induction heads form, with the controls that tell them from look-alikes; says "
+          "what each head of the models of sentences does and how much depends on it. Writes "
           "a folder: report.html (one file, opens offline), figures as SVG and, with librsvg, PNG, study.json with "
           "every number, and "
           "the models. Takes minutes on two cores and nothing from the network. Every model is written when it is "
@@ -104,7 +104,7 @@ Command study_command() {
                    {"polyhead study --quick --out first-look", "fewer seeds and steps: a minute"},
                    {"polyhead study --resume", "continue after Ctrl-C or a crash"},
                    {"mpirun -n 4 polyhead study", "four ranks train the models in turn: the same numbers"},
-                   {"polyhead heads polyhead-study/models/grammar", "one of its models, head by head"}},
+                   {"polyhead heads polyhead-study/models/grammar-8", "one of its models, head by head"}},
       .options = {{"out", "FOLDER", "where the report goes; a folder that is not empty is refused", &o->out},
                   {"quick", "", "fewer seeds and steps, for a first look", &o->quick},
                   {"resume", "", "continue the study in the folder; finished models are not trained again", &o->resume},

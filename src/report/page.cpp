@@ -113,6 +113,7 @@ std::string section(const std::string& id, const std::string& title, const std::
 
 std::string html_of(const Page& page, const Chapter& chapter) {
   std::string text, others;
+  if (!chapter.verdict.empty()) text += fmt::format("<p class=\"verdict\">{}</p>\n", escaped(chapter.verdict));
   for (const Example& example : chapter.examples) text += html_of(example);
   for (const std::string& id : chapter.answers) {
     if (const Figure* figure = called(page.figures, id)) {
@@ -122,6 +123,7 @@ std::string html_of(const Page& page, const Chapter& chapter) {
     }
   }
   if (!others.empty()) text += "<ol>\n" + others + "</ol>\n";
+  if (!chapter.caveat.empty()) text += fmt::format("<p class=\"caveat\"><b>But</b> {}</p>\n", escaped(chapter.caveat));
   return section(fmt::format("question-{}", 1 + (&chapter - page.chapters.data())), chapter.question, text);
 }
 
@@ -195,7 +197,9 @@ std::string html(const Page& page) {
     if (name == "title") return escaped(page.title);
     if (name == "policy") return policy(page);
     if (name == "style") return std::string(kPageStyle);
-    if (name == "findings") return findings_of(page);
+    // The answers to questions come before the heads that one may look at; other findings after what they are about.
+    if (name == "chapters") return page.chapters.empty() ? "" : findings_of(page);
+    if (name == "findings") return page.chapters.empty() ? findings_of(page) : "";
     if (name == "tables") return tables_of(page);
     if (name == "data") return harmless(json(page));
     if (name == "asking") return page.live ? std::string(kAskingHtml) : "";

@@ -76,6 +76,7 @@ struct Chapter {
   std::string question;
   std::vector<Example> examples;
   std::vector<std::string> answers;
+  std::string verdict{}, caveat{};  // the answer in a sentence or two, and what speaks against it
 };
 
 // A page that asks a server for what it shows: type a text, switch heads off.

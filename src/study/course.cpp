@@ -13,7 +13,7 @@
 namespace polyhead::study {
 namespace {
 
-constexpr std::int64_t kBatches = 2, kBatch = 128;  // of a validation
+constexpr std::int64_t kBatch = 64;  // of a validation
 constexpr std::size_t kMostBytes = 1 << 26;
 
 // Estimated seconds of one thread: a fixed cost for every op of a step, and the multiply-adds. Only used to show
@@ -30,8 +30,8 @@ double work_of_tokens(const model::Config& config, double tokens, bool training)
 double work_of_step(const train::Plan& plan) {
   return work_of_tokens(plan.model, static_cast<double>(plan.training.batch * plan.model.context), true);
 }
-double work_of_validation(const train::Plan& plan) {
-  return 1.5 * work_of_tokens(plan.model, static_cast<double>(kBatches * kBatch * plan.model.context), false);
+double work_of_validation(const train::Plan& plan, const Route& route) {
+  return 1.5 * work_of_tokens(plan.model, static_cast<double>(route.sequences * plan.model.context), false);
 }
 
 train::Plan fitted(train::Plan plan, const train::Task& task) {
@@ -40,7 +40,7 @@ train::Plan fitted(train::Plan plan, const train::Task& task) {
 }
 
 // Everything that the numbers of a course depend on.
-std::string mark_of(const Context& context, const train::Plan& plan, const Route& route) {
+std::string mark_of(const Context& context, const train::Plan& plan, const Route& route, const Conclusion& conclusion) {
   const train::TrainOptions& t = plan.training;
   return io::Json{{"version", version()},
                   {"target", train::target_of(context)},
@@ -55,12 +55,14 @@ std::string mark_of(const Context& context, const train::Plan& plan, const Route
                   {"data_seed", plan.task.seed},
                   {"model", model::to_json(plan.model)},
                   {"every", route.every},
-                  {"enough", route.enough}}
+                  {"sequences", route.sequences},
+                  {"enough", route.enough},
+                  {"conclusion", conclusion.mark}}
       .dump();
 }
 
 // The model first: if course.json is there, everything is.
-void keep(const Context& context, const Course& course, const Route& route) {
+void keep(const Course& course, const Route& route, const std::string& mark) {
   io::make_folder(route.folder);
   if (course.model) {
     train::save_tokenizer(course.plan.task, route.folder);
@@ -72,23 +74,24 @@ void keep(const Context& context, const Course& course, const Route& route) {
     points.push_back(
         {{"step", point.step}, {"loss", point.loss}, {"accuracy", point.accuracy}, {"observed", point.observed}});
   }
-  const io::Json json{{"plan", mark_of(context, course.plan, route)}, {"points", points}};
+  const io::Json json{{"plan", mark}, {"points", points}, {"conclusion", course.conclusion}};
   io::write_atomically(route.folder / kCourseFile, [&](io::Writer& writer) { writer.write(json.dump(1) + "\n"); });
 }
 
 // Reads the course from the folder; false if there is none, a damaged one, or that of another plan.
-bool recall(const Context& context, Course& course, const Route& route) {
+bool recall(const Context& context, Course& course, const Route& route, const std::string& mark) {
   try {
     const std::string where = (route.folder / kCourseFile).string();
     if (route.folder.empty() || !io::is_there(where)) return false;
     const io::Json json = io::parse_json(io::read_file(where, kMostBytes), where);
-    if (io::read_text(json, "plan", where) != mark_of(context, course.plan, route)) return false;
+    if (io::read_text(json, "plan", where) != mark) return false;
     std::vector<Point> points;
     for (const io::Json& point : json.at("points")) {
       points.push_back({point.at("step").get<std::int64_t>(), point.at("loss").get<double>(),
                         point.at("accuracy").get<double>(), point.at("observed").get<std::vector<double>>()});
     }
     if (points.empty()) return false;
+    course.conclusion = io::read_text(json, "conclusion", where);
     if (route.keep_model) course.model = model::load(route.folder, context, Precision::f32);
     course.points = std::move(points);
     return true;
@@ -135,23 +138,29 @@ double work_of(const train::Plan& plan, const Route& route) {
   const train::Plan whole = fitted(plan, *train::make_task(plan.task));
   const std::int64_t validations = 1 + (plan.training.steps + route.every - 1) / route.every;
   return static_cast<double>(plan.training.steps) * work_of_step(whole) +
-         static_cast<double>(validations) * work_of_validation(whole);
+         static_cast<double>(validations) * work_of_validation(whole, route);
+}
+
+double work_of_pass(const train::Plan& plan, std::int64_t sequences) {
+  const train::Plan whole = fitted(plan, *train::make_task(plan.task));
+  return work_of_tokens(whole.model, static_cast<double>(sequences * whole.model.context), false);
 }
 
 Course follow(Context& context, const train::Plan& plan, const Route& route, const Watch& watch,
-              const Observer& observe) {
+              const Observer& observe, const Conclusion& conclusion) {
   Course course{plan, train::make_task(plan.task), nullptr, {}};
   course.plan = fitted(plan, *course.task);
-  if (recall(context, course, route)) return course;
+  const std::string mark = mark_of(context, course.plan, route, conclusion);
+  if (recall(context, course, route, mark)) return course;
   course.model =
       std::make_unique<model::Transformer>(course.plan.model, plan.training.seed, DType::f32, context.allocator());
   train::Trainer trainer(context, *course.model, *course.task, plan.training);
   const auto validate = [&] {
-    const model::SequenceScores scores =
-        train::evaluate(context, *course.model, *course.task, train::Split::validation, kBatches, kBatch);
+    const model::SequenceScores scores = train::evaluate(context, *course.model, *course.task, train::Split::validation,
+                                                         route.sequences / kBatch, kBatch);
     course.points.push_back({trainer.steps_taken(), scores.mean_loss(), scores.accuracy(),
                              observe ? observe(*course.model) : std::vector<double>{}});
-    watch(work_of_validation(course.plan));
+    watch(work_of_validation(course.plan, route));
   };
   validate();
   while (!trainer.done() && !good_enough(course.points, route.enough)) {
@@ -159,8 +168,9 @@ Course follow(Context& context, const train::Plan& plan, const Route& route, con
     watch(work_of_step(course.plan));
     if (trainer.steps_taken() % route.every == 0 || trainer.done()) validate();
   }
+  if (conclusion.find) course.conclusion = conclusion.find(*course.model);
   if (!route.keep_model) course.model.reset();
-  if (!route.folder.empty()) keep(context, course, route);
+  if (!route.folder.empty()) keep(course, route, mark);
   return course;
 }
 

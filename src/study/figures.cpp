@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "study/words.h"
+
 namespace polyhead::study {
 namespace {
 
@@ -41,51 +43,70 @@ std::vector<double> steps_of(const std::vector<Course>& courses) {
   return steps;
 }
 
-template <class Value>
-Figure courses(const std::string& id, const std::string& title, const std::string& y_label,
-               const std::vector<Contender>& contenders, const Value& value) {
-  Lines lines{"step", y_label, {}, false, {}, {}};
-  for (const Contender& contender : contenders) {
-    lines.series.push_back(over_seeds(heads_text(contender.heads), steps_of(contender.courses), contender.courses,
-                                      [&](const Course& course, std::size_t n) { return value(point_at(course, n)); }));
+Figure accuracies(const TaskStudy& task) {
+  Lines lines{"step", "accuracy", {}, false, {}, {}};
+  for (const Contender& contender : task.contenders) {
+    lines.series.push_back(
+        over_seeds(heads_text(contender.heads), steps_of(contender.courses), contender.courses,
+                   [&](const Course& course, std::size_t n) { return point_at(course, n).accuracy; }));
   }
-  return {id, title,
-          "Mean over seeds; the band spans the lowest to the highest seed. A seed stops once it stays at 99 %. Width " +
-              std::to_string(contenders[0].courses[0].plan.model.width) + " for all: more heads are narrower heads.",
+  return {"accuracy-" + task.task, "Accuracy on unseen sequences, task " + task.task,
+          "Mean over " + counted(task.contenders[0].courses.size(), "seed") +
+              "; the band spans the lowest to the highest. A seed stops once it stays at 99 %. Width " +
+              std::to_string(task.contenders[0].courses[0].plan.model.width) +
+              " for all: more heads are narrower heads.",
           lines};
 }
 
-Figure final_accuracies(const Results& results) {
-  Bars bars{"heads", "accuracy", {}, {}};
-  for (const std::int64_t heads : kHeadCounts) bars.categories.push_back(std::to_string(heads));
-  for (const auto* contenders : {&results.copy, &results.classify}) {
-    report::BarSeries series{(*contenders)[0].task, {}, {}, {}};
-    for (const Contender& contender : *contenders) {
-      const Spread found = final_accuracy(contender);
-      series.values.push_back(found.mean);
+// A value of every run by its number of heads, with 95 % intervals over seeds; `value` makes it from a task and a
+// course.
+template <class Value>
+Figure by_heads(const std::string& id, const std::string& title, const std::string& caption, const Results& results,
+                const Value& value) {
+  Lines lines{"heads", "entropy relative to equal weights", {}, true, {}, {}};
+  for (const std::int64_t heads : kHeadCounts) lines.x_ticks.push_back(static_cast<double>(heads));
+  for (const TaskStudy& task : results.tasks) {
+    const Common common = common_of(task.contenders);
+    Series series{task.task, lines.x_ticks, {}, {}, {}};
+    for (const Contender& contender : task.contenders) {
+      const Estimate found =
+          heads::estimate(values_of(contender.courses, [&](const Course& course) { return value(course, common); }));
+      series.y.push_back(found.mean);
       series.low.push_back(found.low);
       series.high.push_back(found.high);
     }
-    bars.series.push_back(series);
+    lines.series.push_back(series);
   }
-  return {"final-accuracy", "Accuracy after training, by number of heads",
-          "On sequences never trained on. Whiskers span the lowest to the highest seed.", bars};
+  return {id, title, caption + " Mean over heads and seeds, with 95 % intervals over seeds.", lines};
 }
 
-Figure entropies(const std::vector<Contender>& contenders) {
+Figure entropies_at_loss(const Results& results) {
+  return by_heads("entropy-loss", "Attention entropy at equal loss",
+                  "Of every run when its loss first fell to the lowest that all runs of its task have reached.",
+                  results,
+                  [](const Course& course, const Common& common) { return entropy_at_loss(course, common.loss); });
+}
+
+Figure entropies_at_step(const Results& results) {
+  return by_heads("entropy-steps", "Attention entropy at equal steps",
+                  "Of every run at the last step that all runs of its task took; some had learnt more by then.",
+                  results,
+                  [](const Course& course, const Common& common) { return entropy_at_step(course, common.step); });
+}
+
+Figure entropies(const TaskStudy& task) {
   constexpr std::size_t kMost = 16;
   Grid grid{"head, lowest entropy first", "", "entropy relative to equal weights", {}, {}, {}, true, 1};
   for (std::size_t h = 0; h < kMost; ++h) grid.columns.push_back(std::to_string(h));
-  for (const Contender& contender : contenders) {
+  for (const Contender& contender : task.contenders) {
     grid.rows.push_back(heads_text(contender.heads));
     std::vector<double> row = contender.entropies(0);
     std::sort(row.begin(), row.end());
     row.resize(kMost, std::nan(""));
     grid.values.insert(grid.values.end(), row.begin(), row.end());
   }
-  const std::string& task = contenders[0].task;
-  return {"entropy-" + task, "Attention entropy of every head, task " + task,
-          "0: all weight on one key; 1: equal weight on all visible keys. First seed.", grid};
+  return {"entropy-" + task.task, "Attention entropy of every head, task " + task.task,
+          "0: all weight on one key; 1: equal weight on all visible keys. First seed, where its training ended.", grid};
 }
 
 Figure formation(const Formations& formations) {
@@ -109,14 +130,16 @@ Figure formation(const Formations& formations) {
   return {
       "formation", "How induction heads form",
       "Repeats of variable length: the next token is known only by finding the last occurrence of this one and looking "
-      "one further. Scores are mean weights on the key such a head looks at, on random tokens. Mean over seeds; the "
-      "band spans the lowest to the highest.",
+      "one further. Scores are those that roles are judged by, on random tokens: odds for induction, said as the "
+      "weight "
+      "on one key in eight, and the weight on the key before. Mean over seeds; the band spans the lowest to the "
+      "highest.",
       lines};
 }
 
 // Previous-token scores of the first layer and induction scores of the second, step by step.
 Figure evolution(const Formation& formation) {
-  Grid grid{"step", "layer.head", "weight on the role's key", {}, {}, {}, false, 1};
+  Grid grid{"step", "layer.head", "score in the role", {}, {}, {}, false, 1};
   constexpr std::size_t kMost = 31;
   const std::vector<Point>& points = formation.course.points;
   const std::size_t stride = (points.size() + kMost - 1) / kMost;
@@ -128,10 +151,11 @@ Figure evolution(const Formation& formation) {
       grid.values.push_back((first ? formation.previous(points[n]) : formation.induction(points[n]))[head]);
     }
   }
-  return {"evolution", "Every head during training",
-          "First layer: weight on the previous token. Second layer: weight on the token after the last occurrence. "
-          "First seed.",
-          grid};
+  return {
+      "evolution", "Every head during training",
+      "First layer: the weight on the key before. Second layer: odds of the token after the last occurrence, said as "
+      "the weight on one key in eight. First seed.",
+      grid};
 }
 
 std::vector<std::string> head_names(const Anatomy& anatomy) {
@@ -140,15 +164,8 @@ std::vector<std::string> head_names(const Anatomy& anatomy) {
   return names;
 }
 
-Figure importance(const Anatomy& anatomy) {
-  report::BarSeries gradient{"gradient of the gate", {}, {}, {}};
-  for (const HeadImportance& head : anatomy.examination.importance) gradient.values.push_back(head.normalised);
-  return {"importance", "Importance of every head by the gradient of its gate",
-          "Mean over sequences of |d loss / d gate|, divided by the l2 norm of its layer. First seed.",
-          Bars{"layer.head", "importance", head_names(anatomy), {gradient}}};
-}
-
-Figure damage(const Anatomy& anatomy) {
+Figure damage(const TaskStudy& task) {
+  const Anatomy& anatomy = task.anatomies[0];
   report::BarSeries zero{"output made 0", {}, {}, {}}, mean{"output made its mean", {}, {}, {}};
   for (const HeadImportance& head : anatomy.examination.importance) {
     zero.values.push_back(head.zero.mean);
@@ -158,71 +175,132 @@ Figure damage(const Anatomy& anatomy) {
     mean.low.push_back(head.mean.low);
     mean.high.push_back(head.mean.high);
   }
-  return {"damage", "How much the loss rises without each head", "With 95 % intervals over sequences. First seed.",
+  return {"damage", "How much the loss rises without each head, task " + task.task,
+          "With 95 % intervals over sequences. First seed of the models with " + heads_text(kDissected) + ".",
           Bars{"layer.head", "rise of the loss (nats)", head_names(anatomy), {zero, mean}}};
+}
+
+// Each head out alone, the one whose absence costs most first.
+Figure alone(const Results& results) {
+  Bars bars{"head, costliest first", "accuracy lost", {}, {}};
+  for (std::int64_t n = 1; n <= results.tasks[0].dissected().all_heads(); ++n)
+    bars.categories.push_back(std::to_string(n));
+  for (const TaskStudy& task : results.tasks) {
+    report::BarSeries series{task.task, {}, {}, {}};
+    for (const HeadImportance& head : task.anatomies[0].examination.importance)
+      series.values.push_back(head.accuracy_loss);
+    std::sort(series.values.rbegin(), series.values.rend());
+    bars.series.push_back(series);
+  }
+  return {"alone", "Accuracy lost without one head",
+          "Every head out alone, in models with " + heads_text(kDissected) + ". First seed of each task.", bars};
+}
+
+// The share of heads that can go, with 95 % intervals over seeds.
+Figure removal(const Results& results) {
+  Bars bars{"task and heads", "share of heads that can go", {}, {}};
+  using Count = double (*)(const Removal&);
+  const std::pair<const char*, Count> orders[] = {
+      {"by what each costs alone", [](const Removal& one) { return static_cast<double>(one.ranked.within_budget); }},
+      {"by gradient", [](const Removal& one) { return static_cast<double>(one.by_gradient.within_budget); }},
+      {"random order", [](const Removal& one) { return one.mean_random(); }}};
+  for (const auto& [name, count] : orders) {
+    report::BarSeries series{name, {}, {}, {}};
+    for (const TaskStudy& task : results.tasks) {
+      for (const Contender& contender : task.contenders) {
+        if (contender.heads < kDissected) continue;
+        if (bars.series.empty()) bars.categories.push_back(task.task + " " + std::to_string(contender.heads));
+        const Estimate found = heads::estimate(values_of(contender.removals, [&, &count = count](const Removal& one) {
+          return count(one) / static_cast<double>(contender.all_heads());
+        }));
+        series.values.push_back(found.mean);
+        series.low.push_back(std::max(found.low, 0.0));
+        series.high.push_back(std::min(found.high, 1.0));
+      }
+    }
+    bars.series.push_back(series);
+  }
+  return {"removal", "Heads that can go for one point of accuracy",
+          "Ranked on some sequences, judged on others. Whiskers are 95 % intervals over seeds; random: " +
+              std::to_string(results.tasks[0].contenders[0].removals[0].random.size()) + " orders for every seed.",
+          bars};
 }
 
 double accuracy_after(const PruneCurve& curve, std::size_t removed) {
   return removed == 0 ? curve.accuracy : curve.steps[removed - 1].accuracy;
 }
 
-Figure pruning(const std::vector<Anatomy>& anatomies) {
+// Of the models that are taken apart, whose curves go to the end.
+Figure pruning(const TaskStudy& task) {
+  const Contender& contender = task.dissected();
   std::vector<double> removed;
-  for (std::size_t n = 0; n <= anatomies[0].iterative.steps.size(); ++n) removed.push_back(static_cast<double>(n));
-  std::vector<const PruneCurve*> iterative, one_shot, random;
-  for (const Anatomy& anatomy : anatomies) {
-    iterative.push_back(&anatomy.iterative);
-    one_shot.push_back(&anatomy.one_shot);
-    for (const PruneCurve& curve : anatomy.random) random.push_back(&curve);
+  for (std::size_t n = 0; n <= contender.removals[0].ranked.steps.size(); ++n)
+    removed.push_back(static_cast<double>(n));
+  std::vector<const PruneCurve*> ranked, by_gradient, random;
+  for (const Removal& one : contender.removals) {
+    ranked.push_back(&one.ranked);
+    by_gradient.push_back(&one.by_gradient);
+    for (const PruneCurve& curve : one.random) random.push_back(&curve);
   }
   const auto after = [](const PruneCurve* curve, std::size_t n) { return accuracy_after(*curve, n); };
   Lines lines{"heads removed", "accuracy", {}, false, {}, {}};
-  lines.series = {over_seeds("least important of those left", removed, iterative, after),
-                  over_seeds("one ranking", removed, one_shot, after),
+  lines.series = {over_seeds("by what each costs alone", removed, ranked, after),
+                  over_seeds("by gradient", removed, by_gradient, after),
                   over_seeds("random order", removed, random, after)};
-  return {"pruning", "Accuracy as heads are removed",
-          "Ranked on some sequences, judged on others. Mean over " + std::to_string(anatomies.size()) +
-              (anatomies.size() == 1 ? " seed" : " seeds") + "; the band spans the lowest to the highest. Random: " +
-              std::to_string(anatomies[0].random.size()) + " orders per seed.",
+  return {"pruning", "Accuracy as heads are removed, task " + task.task,
+          "Models with " + heads_text(contender.heads) + ". Ranked on some sequences, judged on others. Mean over " +
+              counted(contender.removals.size(), "seed") + "; the band spans the lowest to the highest.",
           lines};
 }
 
-// All heads of a model over its first sample, side by side.
-Figure head_grid(const std::string& id, const report::Model& model) {
+// Heads of a model over its first sample, side by side; of all, or of those that are kept.
+Figure head_grid(const std::string& id, const std::string& title, const report::Model& model, bool kept) {
   const report::Sample& sample = model.samples[0];
   report::HeadGrid grid{sample.tokens, sample.tokens, {}, model.heads.size() > 4 ? 4 : 2};
   const std::size_t cells = sample.tokens.size() * sample.tokens.size();
   for (std::size_t n = 0; n < model.heads.size(); ++n) {
     const report::Head& head = model.heads[n];
+    if (kept && !head.kept) continue;
     const auto begin = sample.weights.begin() + static_cast<std::ptrdiff_t>(n * cells);
     grid.heads.push_back({"layer " + std::to_string(head.layer) + " · head " + std::to_string(head.head),
                           head.role,
                           {begin, begin + static_cast<std::ptrdiff_t>(cells)},
                           head.role});
   }
-  return {id, "All heads of “" + model.name + "”",
-          "Rows are queries, columns are keys; the stronger the shade, the more weight.", grid};
+  return {id, title, "Rows are queries, columns are keys; the stronger the shade, the more weight.", grid};
+}
+
+// If all can go, one has to be shown.
+Figure survivors(const TaskStudy& task, const report::Model& model) {
+  const auto stay =
+      std::count_if(model.heads.begin(), model.heads.end(), [](const report::Head& head) { return head.kept; });
+  Figure figure = head_grid("survivors-" + task.task,
+                            stay > 0 ? "The heads that stay, task " + task.task : "All heads can go, task " + task.task,
+                            model, stay > 0);
+  figure.caption += " First seed: " + std::to_string(stay) + " of " + heads_text(std::ssize(model.heads)) + " stay.";
+  return figure;
 }
 
 }  // namespace
 
 std::vector<Figure> figures(const Results& results, const std::vector<report::Model>& models) {
-  const auto loss = [](const Point& point) { return point.loss; };
-  const auto accuracy = [](const Point& point) { return point.accuracy; };
-  return {final_accuracies(results),
-          courses("accuracy-classify", "Classification: accuracy on unseen sequences", "accuracy", results.classify,
-                  accuracy),
-          courses("loss-classify", "Classification: loss on unseen sequences", "loss (nats)", results.classify, loss),
-          courses("loss-copy", "Copying: loss on unseen sequences", "loss (nats)", results.copy, loss),
-          entropies(results.classify),
-          entropies(results.copy),
-          formation(results.formations),
-          evolution(results.formations.two_layers[0]),
-          head_grid("heads-repeat", models[0]),
-          head_grid("heads-grammar", models[1]),
-          importance(results.anatomies[0]),
-          damage(results.anatomies[0]),
-          pruning(results.anatomies)};
+  std::vector<Figure> all;
+  for (const TaskStudy& task : results.tasks) all.push_back(accuracies(task));
+  all.push_back(entropies_at_loss(results));
+  all.push_back(entropies_at_step(results));
+  for (const TaskStudy& task : results.tasks) all.push_back(entropies(task));
+  all.push_back(formation(results.formations));
+  all.push_back(evolution(results.formations.two_layers[0]));
+  const TaskStudy& last = results.tasks.back();
+  all.push_back(head_grid("heads-repeat", "All heads of “" + models[0].name + "”", models[0], false));
+  all.push_back(damage(last));
+  all.push_back(alone(results));
+  all.push_back(pruning(last));
+  all.push_back(removal(results));
+  for (std::size_t n = 0; n < results.tasks.size(); ++n) all.push_back(survivors(results.tasks[n], models[n + 1]));
+  all.push_back(head_grid("heads-" + last.task, "All heads of “" + models[results.tasks.size()].name + "”",
+                          models[results.tasks.size()], false));
+  return all;
 }
 
 }  // namespace polyhead::study

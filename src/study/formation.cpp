@@ -20,18 +20,23 @@ Route route_of(const FormationPlan& plan, const char* name, std::size_t seed, co
   return {.every = plan.every, .folder = models / name_of_seed(name, seed)};
 }
 
+// Odds, as the role is judged by them: said as the weight on one key in eight.
+double induction_score(const heads::HeadSurvey& head) {
+  return head.odds[heads::on_slot(heads::kInduction)].weight_at(heads::kStandardShare);
+}
+
 std::vector<double> scores_of(const heads::Survey& survey) {
   std::vector<double> scores;
   for (const heads::HeadSurvey& head : survey.heads) {
     scores.push_back(head.mean(Statistic::previous_weight, Statistic::previous_rows));
   }
-  for (const heads::HeadSurvey& head : survey.heads) scores.push_back(head.target(heads::kInduction));
+  for (const heads::HeadSurvey& head : survey.heads) scores.push_back(induction_score(head));
   return scores;
 }
 
 double best_induction(const heads::Survey& survey) {
   double most = 0;
-  for (const heads::HeadSurvey& head : survey.heads) most = std::max(most, head.target(heads::kInduction));
+  for (const heads::HeadSurvey& head : survey.heads) most = std::max(most, induction_score(head));
   return most;
 }
 

@@ -10,7 +10,8 @@
 
 namespace polyhead::study {
 
-// The course of one seed. Observed at every look: the previous-token scores of all heads, then their induction scores.
+// The course of one seed. Observed at every look: the previous-token scores of all heads, then their induction scores,
+// both as their roles have them.
 struct Formation {
   std::string name;
   Course course;

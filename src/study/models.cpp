@@ -51,36 +51,42 @@ report::Model of_formation(Context& context, const Formation& formation, const s
   return made;
 }
 
-report::Model of_anatomy(Context& context, const Anatomy& anatomy) {
-  report::Model made{anatomy.course.task->name() + ", " + heads_text(anatomy.course.plan.model.head_count()),
-                     "Trained on sentences from a grammar whose links are known.",
+report::Model of_task(Context& context, const TaskStudy& task) {
+  const Contender& contender = task.dissected();
+  const Anatomy& anatomy = task.anatomies[0];
+  report::Model made{task.task + ", " + heads_text(contender.heads),
+                     "The task: " + contender.courses[0].task->summary() + ".",
                      {},
                      {}};
-  const std::vector<HeadId> gone = anatomy.iterative.removed();
+  const std::vector<HeadId> gone = contender.removals[0].ranked.removed();
   for (std::size_t n = 0; n < anatomy.examination.roles.size(); ++n) {
     report::Head head = report::describe(anatomy.examination.roles[n], &anatomy.examination.survey.heads[n]);
     const HeadImportance& importance = anatomy.examination.importance[n];
     head.importance = importance.normalised;
-    head.statistics.emplace_back("adds to the logit of the right word", importance.logit.mean);
+    head.statistics.emplace_back("adds to the logit of the right answer", importance.logit.mean);
     head.damage = importance.zero.mean;
     head.damage_low = importance.zero.low;
     head.damage_high = importance.zero.high;
     head.kept = std::find(gone.begin(), gone.end(), importance.id) == gone.end();
     made.heads.push_back(head);
   }
-  for (std::int64_t n = 0; n < 4; ++n) made.samples.push_back(sample(context, anatomy.course, n));
+  for (std::int64_t n = 0; n < 4; ++n) made.samples.push_back(sample(context, contender.courses[0], n));
   return made;
 }
 
 }  // namespace
 
+// First the one in which heads can be seen best, then those of the tasks, then the controls.
 std::vector<report::Model> models(Context& context, const Results& results) {
   const Formations& formations = results.formations;
-  return {of_formation(context, formations.two_layers[0], "Trained on random segments of 8 to 32 tokens, repeated."),
-          of_anatomy(context, results.anatomies[0]),
-          of_formation(context, formations.one_layer[0], "The same task with one layer."),
-          of_formation(context, formations.fixed_length[0],
-                       "All segments have 32 tokens, so looking back a fixed distance is enough.")};
+  std::vector<report::Model> made;
+  made.push_back(
+      of_formation(context, formations.two_layers[0], "Trained on random segments of 8 to 32 tokens, repeated."));
+  for (const TaskStudy& task : results.tasks) made.push_back(of_task(context, task));
+  made.push_back(of_formation(context, formations.one_layer[0], "The same task as the first, with one layer."));
+  made.push_back(of_formation(context, formations.fixed_length[0],
+                              "All segments have 32 tokens, so looking back a fixed distance is enough."));
+  return made;
 }
 
 }  // namespace polyhead::study

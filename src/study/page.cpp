@@ -51,7 +51,7 @@ report::Page page_of(Context& context, const Results& results) {
   page.figures = figures(results, page.models);
   page.tables = tables(results);
   page.findings = findings(results);
-  page.chapters = chapters();
+  page.chapters = chapters(results);
   put_in_order(page.chapters, page.figures);
   put_in_order(page.chapters, page.tables);
   return page;

@@ -19,6 +19,7 @@ Json points_of(const Course& course) {
 }
 
 Json of(const std::vector<Contender>& contenders) {
+  const Common common = common_of(contenders);
   Json json = Json::array();
   for (const Contender& contender : contenders) {
     Json seeds = Json::array();
@@ -28,7 +29,10 @@ Json of(const std::vector<Contender>& contenders) {
       if (const auto steps = course.steps_to(kSolved)) seed["steps_to_99_percent"] = *steps;
       seed["still_gaining"] = course.still_gaining();
       seed["relative_entropy"] = contender.entropies(n);
+      seed["relative_entropy_at_equal_loss"] = entropy_at_loss(course, common.loss);
+      seed["relative_entropy_at_equal_steps"] = entropy_at_step(course, common.step);
       seed["validation"] = points_of(course);
+      seed["removal"] = io::parse_json(to_json(contender.removals[n]), "removal");
       seeds.push_back(seed);
     }
     const model::Config& config = contender.courses[0].plan.model;
@@ -37,7 +41,8 @@ Json of(const std::vector<Contender>& contenders) {
                     {"head_dim", config.head_dim},
                     {"width", config.width},
                     {"budget", contender.budget()},
-                    {"parameters", contender.courses[0].model->parameter_count()},
+                    {"parameters", model::parameter_count(config)},
+                    {"all_heads", contender.all_heads()},
                     {"seeds", seeds}});
   }
   return json;
@@ -91,26 +96,8 @@ Json of(const KnockOut& one) {
 
 Json of(const Estimate& estimate) { return {{"mean", estimate.mean}, {"low", estimate.low}, {"high", estimate.high}}; }
 
-Json of(const PruneCurve& curve) {
-  Json steps = Json::array();
-  for (const PruneStep& step : curve.steps) {
-    steps.push_back({{"removed", to_string(step.removed)}, {"loss", step.loss}, {"accuracy", step.accuracy}});
-  }
-  return {{"loss", curve.loss}, {"accuracy", curve.accuracy}, {"within_budget", curve.within_budget}, {"steps", steps}};
-}
-
-Json of(const exam::Facts& side) {
-  return {{"heads", side.heads},
-          {"parameters", side.parameters},
-          {"bytes", side.bytes},
-          {"accuracy", side.accuracy},
-          {"loss", side.loss},
-          {"seconds_of_one", side.seconds_of_one},
-          {"seconds_of_16", side.seconds_of_16}};
-}
-
-Json of(const Anatomy& anatomy) {
-  Json importance = Json::array(), random = Json::array(), relations;
+Json of(const Anatomy& anatomy, const Course& course) {
+  Json importance = Json::array(), relations = Json::object();
   for (const HeadImportance& head : anatomy.examination.importance) {
     importance.push_back({{"head", to_string(head.id)},
                           {"gradient", head.gradient},
@@ -120,24 +107,30 @@ Json of(const Anatomy& anatomy) {
                           {"logit", of(head.logit)},
                           {"accuracy_loss", head.accuracy_loss}});
   }
-  for (const PruneCurve& curve : anatomy.random) random.push_back(of(curve));
   for (const auto& [name, found] : anatomy.relations) {
     relations[name] = {{"head", to_string(found.head)}, {"accuracy", found.accuracy}, {"best_offset", found.offset}};
   }
-  const std::optional<std::size_t> below = anatomy.one_shot_below_random();
-  return {{"task", anatomy.course.task->name()},
-          {"seed", anatomy.course.plan.training.seed},
-          {"validation", points_of(anatomy.course)},
+  return {{"seed", course.plan.training.seed},
           {"roles", of(anatomy.examination.roles)},
           {"roles_untrained", of(anatomy.examination.untrained)},
           {"importance", importance},
           {"rank_correlation", anatomy.examination.gradient_and_zero},
           {"relations", relations},
-          {"pruning", {{"iterative", of(anatomy.iterative)}, {"one_shot", of(anatomy.one_shot)}, {"random", random}}},
-          {"one_shot_below_random_from", below ? Json(*below) : Json()},
           {"most_damaging", to_string(anatomy.examination.importance[anatomy.most_damaging()].id)},
-          {"whole", of(anatomy.saving.before)},
-          {"pruned", of(anatomy.saving.after)}};
+          {"parameters", anatomy.parameters},
+          {"pruned_parameters", anatomy.pruned_parameters}};
+}
+
+Json of(const TaskStudy& task) {
+  const Common common = common_of(task.contenders);
+  Json anatomies = Json::array();
+  for (std::size_t n = 0; n < task.anatomies.size(); ++n) {
+    anatomies.push_back(of(task.anatomies[n], task.dissected().courses[n]));
+  }
+  return {{"equal_loss", common.loss},
+          {"equal_steps", common.step},
+          {"contenders", of(task.contenders)},
+          {"anatomies", anatomies}};
 }
 
 }  // namespace
@@ -149,19 +142,20 @@ std::string to_json(const Results& results) {
     for (const auto& one : all) json.push_back(of(one));
     return json;
   };
-  const Json json{{"schema", 2},
+  Json tasks = Json::object();
+  for (const TaskStudy& task : results.tasks) tasks[task.task] = of(task);
+  const Json json{{"schema", 3},
                   {"version", version()},
                   {"quick", results.quick},
                   {"target", results.target},
                   {"threads", results.threads},
                   {"seconds", results.seconds},
-                  {"comparison", {{"copy", of(results.copy)}, {"classify", of(results.classify)}}},
+                  {"tasks", tasks},
                   {"formation",
                    {{"two_layers", seeds(formations.two_layers)},
                     {"one_layer", seeds(formations.one_layer)},
                     {"fixed_length", seeds(formations.fixed_length)},
-                    {"knock_outs", seeds(formations.knock_outs)}}},
-                  {"anatomy", seeds(results.anatomies)}};
+                    {"knock_outs", seeds(formations.knock_outs)}}}};
   return json.dump(1) + "\n";
 }
 

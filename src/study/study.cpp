@@ -14,26 +14,49 @@
 namespace polyhead::study {
 namespace {
 
+// A task that is easy, one that takes long, and one that a single layer cannot solve: its models are far from the
+// ceiling, and all of them are taken apart.
 struct Plans {
-  ComparisonPlan copy{.task = "copy", .steps = 150, .every = 5, .expected = 0.37};
-  ComparisonPlan classify{
-      .task = "classify", .width = 128, .steps = 2000, .batch = 64, .every = 25, .rate = 2e-3, .expected = 0.32};
+  std::vector<ComparisonPlan> tasks{
+      {.task = "copy",
+       .steps = 120,
+       .every = 1,
+       .sequences = 64,
+       .seeds = 10,
+       .removal = {.samples = 128},
+       .expected = 0.4},
+      {.task = "classify",
+       .steps = 640,
+       .batch = 64,
+       .every = 20,
+       .sequences = 512,
+       .removal = {.samples = 512},
+       .expected = 0.85},
+      {.task = "grammar", .steps = 240, .batch = 16, .every = 20, .seeds = 6, .dissected = 6}};
   FormationPlan formation;
-  AnatomyPlan anatomy;
 
   explicit Plans(bool quick) {
     if (!quick) return;
-    copy.seeds = classify.seeds = 2;
-    copy.steps = 60;
-    classify.steps = 150;
-    copy.expected = classify.expected = 1;
-    formation.seeds = anatomy.seeds = 1;
+    for (ComparisonPlan& task : tasks) {
+      task.seeds = 1;
+      task.dissected = 1;
+      task.steps = 60;
+      task.expected = 1;
+      task.removal = {.samples = 64, .random_orders = 2};
+    }
+    formation.seeds = 1;
     formation.steps = 220;
-    anatomy.steps = 300;
   }
   // The work that is still to be done.
   double work(const std::filesystem::path& models) const {
-    return work_of(copy, models) + work_of(classify, models) + work_of(formation, models) + work_of(anatomy, models);
+    double work = work_of(formation, models);
+    for (const ComparisonPlan& task : tasks) work += work_of(task, models);
+    return work;
+  }
+  double work_of_dissections() const {
+    double work = 0;
+    for (const ComparisonPlan& task : tasks) work += study::work_of_dissections(task);
+    return work;
   }
 };
 
@@ -83,19 +106,11 @@ void remove_results(const std::filesystem::path& folder) {
 
 void append(std::vector<Job>& jobs, std::vector<Job> more) { jobs.insert(jobs.end(), more.begin(), more.end()); }
 
-// Those that little is asked of afterwards.
-std::vector<Job> trainings(const Plans& plans, const std::filesystem::path& models, const Watch& watch, Results& to) {
-  std::vector<Job> jobs = form(plans.formation, models, watch, to.formations);
-  append(jobs, compare(plans.classify, models, watch, to.classify));
-  append(jobs, compare(plans.copy, models, watch, to.copy));
-  return jobs;
-}
-
 // Leaves all courses in the folder, where rank 0 reads them: what else ranks found out is forgotten.
 void train_on(Ranks& ranks, const Plans& plans, const std::filesystem::path& models, const Watch& watch) {
   Results forgotten;
-  std::vector<Job> jobs = train_for(plans.anatomy, models, watch);
-  append(jobs, trainings(plans, models, watch, forgotten));
+  std::vector<Job> jobs = form(plans.formation, models, watch, forgotten.formations);
+  for (const ComparisonPlan& task : plans.tasks) append(jobs, train_for(task, models, watch));
   Context context(1);
   ranks.share(std::ssize(jobs), [&](std::int64_t job) { jobs[static_cast<std::size_t>(job)](context); });
 }
@@ -120,16 +135,18 @@ Results run_study(const StudyOptions& options, const OnProgress& on_progress) {
   results.quick = options.quick;
   results.target = train::target_of(context);
   results.threads = Context(options.threads).threads();
-  const double alone = work_of_removals(plans.anatomy);
+  const double alone = plans.work_of_dissections();
   Counter counter((plans.work(models) - alone) / ranks.size() + alone, on_progress);
   const Watch watch = [&](double work) { counter.add(work); };
   if (ranks.size() > 1) train_on(ranks, plans, models, watch);
   if (!first) return results;
+  results.tasks.resize(plans.tasks.size());
   // The long ones first, so that no thread is left waiting for a long last one.
-  std::vector<Job> jobs = dissect(plans.anatomy, models, watch, results.anatomies);
-  append(jobs, trainings(plans, models, watch, results));
+  std::vector<Job> jobs = compare(plans.tasks[1], models, watch, results.tasks[1]);
+  append(jobs, compare(plans.tasks[2], models, watch, results.tasks[2]));
+  append(jobs, form(plans.formation, models, watch, results.formations));
+  append(jobs, compare(plans.tasks[0], models, watch, results.tasks[0]));
   run_jobs(options.device, results.threads, jobs);
-  for (Anatomy& anatomy : results.anatomies) measure_saving(context, anatomy);
   results.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   write(options.folder / "study.json", to_json(results));
   write_report(page_of(context, results), options.folder);

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "core/ranks.h"
-#include "study/anatomy.h"
 #include "study/comparison.h"
 #include "study/formation.h"
 
@@ -25,9 +24,8 @@ struct StudyOptions {
 
 // Everything that was measured.
 struct Results {
-  std::vector<Contender> copy, classify;
+  std::vector<TaskStudy> tasks;  // copy, classify, grammar
   Formations formations;
-  std::vector<Anatomy> anatomies;  // by seed
   double seconds = 0;
   bool quick = false;
   std::string target;  // train::target_of

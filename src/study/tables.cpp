@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "study/figures.h"
+#include "study/words.h"
 
 namespace polyhead::study {
 namespace {
@@ -19,8 +20,8 @@ Table comparison(const Results& results) {
       {"task", "width", "heads", "head width", "budget", "solved", "accuracy, lowest", "accuracy, highest",
        "steps to 99 %"},
       {}};
-  for (const auto* contenders : {&results.copy, &results.classify}) {
-    for (const Contender& contender : *contenders) {
+  for (const TaskStudy& task : results.tasks) {
+    for (const Contender& contender : task.contenders) {
       const Spread accuracy = final_accuracy(contender);
       const std::optional<Spread> steps = steps_to_solve(contender);
       const model::Config& config = contender.courses[0].plan.model;
@@ -84,14 +85,15 @@ Table relations(const std::vector<Anatomy>& anatomies) {
   return table;
 }
 
-Table every_head(const Anatomy& anatomy) {
-  const std::vector<HeadId> gone = anatomy.iterative.removed();
+Table every_head(const TaskStudy& task) {
+  const Anatomy& anatomy = task.anatomies[0];
+  const std::vector<HeadId> gone = task.dissected().removals[0].ranked.removed();
   Table table{"heads",
-              "Every head of the grammar model",
+              "Every head of a model of the " + task.task,
               "First seed. The role says where a head looks; the last columns say what it does: what it adds to the "
-              "logit of the right word, and how much the loss rises without it.",
+              "logit of the right word, and how much is lost without it.",
               {"head", "role", "score", "entropy (nats)", "importance", "logit of the right word",
-               "rise of the loss without it", "kept"},
+               "rise of the loss without it", "accuracy lost without it", "stays"},
               {}};
   for (std::size_t n = 0; n < anatomy.examination.roles.size(); ++n) {
     const heads::RoleScore* role = anatomy.examination.roles[n].role();
@@ -100,48 +102,36 @@ Table every_head(const Anatomy& anatomy) {
     table.rows.push_back({to_string(importance.id), std::string(role == nullptr ? "none known" : role->role),
                           role == nullptr ? Cell{} : Cell{role->score},
                           anatomy.examination.survey.heads[n].mean(Statistic::entropy, Statistic::rows),
-                          importance.normalised, importance.logit.mean, importance.zero.mean,
-                          std::string(stays ? "yes" : "pruned")});
+                          importance.normalised, importance.logit.mean, importance.zero.mean, importance.accuracy_loss,
+                          std::string(stays ? "yes" : "no")});
   }
   return table;
 }
 
-Table orders(const std::vector<Anatomy>& anatomies) {
-  Table table{"orders",
-              "Which order finds the heads that can go",
-              "Heads that can be removed for at most one point of accuracy, and from how many on a single ranking does "
-              "worse than the average random order.",
-              {"seed", "heads", "ranked again each time", "ranked once", "random, fewest", "random, most",
-               "once worse than random", "gradient and damage"},
-              {}};
-  for (std::size_t n = 0; n < anatomies.size(); ++n) {
-    const Anatomy& one = anatomies[n];
-    std::vector<double> random;
-    for (const PruneCurve& curve : one.random) random.push_back(static_cast<double>(curve.within_budget));
-    const Spread chance = spread(random);
-    const std::optional<std::size_t> below = one.one_shot_below_random();
-    table.rows.push_back(
-        {static_cast<std::int64_t>(n + 1), static_cast<std::int64_t>(one.examination.importance.size()),
-         static_cast<std::int64_t>(one.iterative.within_budget), static_cast<std::int64_t>(one.one_shot.within_budget),
-         static_cast<std::int64_t>(chance.low), static_cast<std::int64_t>(chance.high),
-         below ? Cell{"from " + std::to_string(*below)} : Cell{std::string("no")}, one.examination.gradient_and_zero});
-  }
-  return table;
-}
-
-Table saving(const std::vector<Anatomy>& anatomies) {
-  Table table{"saving",
-              "The pruned models",
-              "Heads are removed from the weights. 'polyhead prune' measures what that saves in time.",
-              {"seed", "model", "heads", "parameters", "bytes", "accuracy"},
-              {}};
-  for (std::size_t n = 0; n < anatomies.size(); ++n) {
-    const auto row = [&](const char* name, const exam::Facts& side) {
-      table.rows.push_back({static_cast<std::int64_t>(n + 1), std::string(name), side.heads, side.parameters,
-                            side.bytes, side.accuracy});
-    };
-    row("whole", anatomies[n].saving.before);
-    row("pruned", anatomies[n].saving.after);
+// Means over seeds.
+Table removals(const Results& results) {
+  Table table{
+      "removals",
+      "Heads that can go, by task and number of heads",
+      "For at most one point of accuracy on the sequences that stop it; means over seeds. What the pruned models "
+      "lose is judged on sequences that neither ranked nor stopped.",
+      {"task", "heads", "models", "by what each costs alone", "by gradient", "random order", "accuracy of the whole",
+       "lost, by cost", "lost, by gradient", "lose more than a point"},
+      {}};
+  for (const TaskStudy& task : results.tasks) {
+    for (const Contender& contender : task.contenders) {
+      const auto mean = [&](const auto& value) { return Cell{spread(values_of(contender.removals, value)).mean}; };
+      const auto broken = std::count_if(contender.removals.begin(), contender.removals.end(),
+                                        [](const Removal& one) { return one.ranked_loss > 0.01; });
+      table.rows.push_back({task.task, contender.all_heads(), static_cast<std::int64_t>(contender.removals.size()),
+                            mean([](const Removal& one) { return static_cast<double>(one.ranked.within_budget); }),
+                            mean([](const Removal& one) { return static_cast<double>(one.by_gradient.within_budget); }),
+                            mean([](const Removal& one) { return one.mean_random(); }),
+                            mean([](const Removal& one) { return one.accuracy; }),
+                            mean([](const Removal& one) { return one.ranked_loss; }),
+                            mean([](const Removal& one) { return one.by_gradient_loss; }),
+                            static_cast<std::int64_t>(broken)});
+    }
   }
   return table;
 }
@@ -149,9 +139,13 @@ Table saving(const std::vector<Anatomy>& anatomies) {
 }  // namespace
 
 std::vector<Table> tables(const Results& results) {
-  return {comparison(results),          knock_outs(results.formations),   controls(results.formations),
-          relations(results.anatomies), every_head(results.anatomies[0]), orders(results.anatomies),
-          saving(results.anatomies)};
+  const TaskStudy& last = results.tasks.back();
+  return {comparison(results),
+          knock_outs(results.formations),
+          controls(results.formations),
+          relations(last.anatomies),
+          every_head(last),
+          removals(results)};
 }
 
 }  // namespace polyhead::study

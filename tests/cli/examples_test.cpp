@@ -134,7 +134,7 @@ TEST_F(Examples, OfOwnModelsRun) {
   make("train copy --steps 2 --batch 2 --layers 2 --heads 4 --width 16 --out run");
   make("train text --file book.txt --steps 2 --batch 2 --layers 1 --heads 2 --width 16 --out book");
   fs::create_directories(scratch_ / "polyhead-study/models");
-  for (const char* name : {"other", "other-run", "before", "after", "polyhead-study/models/grammar"}) {
+  for (const char* name : {"other", "other-run", "before", "after", "polyhead-study/models/grammar-8"}) {
     fs::copy(scratch_ / "run", scratch_ / name);
   }
   int count = 0;

@@ -105,16 +105,24 @@ TEST(Page, TablesAreInTheHtml) {
 TEST(Page, AChapterShowsItsTaskBeforeItsAnswers) {
   Page page = sample_page();
   page.chapters = {
-      {"First?", {{"copy", "Say it again.", {{"a"}, {"SEP"}, {"a", true}}, ""}}, {"damage", "summary"}},
+      {"First?",
+       {{"copy", "Say it again.", {{"a"}, {"SEP"}, {"a", true}}, ""}},
+       {"damage", "summary"},
+       "Yes & no.",
+       "Not always."},
       {"Then?", {{"classify", "Say what it is.", {{"b"}}, "class 3"}}, {"accuracy", "time", "importance", "patterns"}}};
   const std::string first = between(html(page), "<section id=\"question-1\" ", "</section>");
   EXPECT_NE(first.find("<h2>First?</h2>"), std::string::npos);
   EXPECT_NE(first.find("a SEP <mark>a</mark>"), std::string::npos);
   EXPECT_LT(first.find("Say it again."), first.find("figure-damage"));
   EXPECT_LT(first.find("figure-damage"), first.find("#table-summary"));
+  EXPECT_LT(first.find("Yes &amp; no."), first.find("Say it again.")) << "the answer comes first";
+  EXPECT_GT(first.find("<b>But</b> Not always."), first.find("#table-summary")) << "what speaks against it last";
+  EXPECT_LT(html(page).find("<h2>Then?</h2>"), html(page).find("<h2>Heads</h2>")) << "heads come after the questions";
   EXPECT_EQ(first.find("figure-accuracy"), std::string::npos);
   const std::string second = between(html(page), "<section id=\"question-2\" ", "</section>");
   EXPECT_NE(second.find("b → <mark>class 3</mark>"), std::string::npos);
+  EXPECT_EQ(second.find("<b>But</b>"), std::string::npos);
   EXPECT_EQ(html(page).find("id=\"findings\""), std::string::npos);
   for (const char* wrong : {"nowhere", "damage"}) {
     Page other = page;

@@ -199,8 +199,11 @@ Page hostile_page(const std::string& behind) {
                     {{0.5, bad("event")}}};
   page.figures = {{"figure", bad("figure title"), bad("caption"), lines}};
   page.tables = {{"table", bad("table title"), bad("table caption"), {bad("column")}, {{bad("cell")}}}};
-  page.chapters = {
-      {bad("question"), {{bad("task"), bad("asks"), {{bad("token"), true}}, bad("answer")}}, {"figure", "table"}}};
+  page.chapters = {{bad("question"),
+                    {{bad("task"), bad("asks"), {{bad("token"), true}}, bad("answer")}},
+                    {"figure", "table"},
+                    bad("verdict"),
+                    bad("caveat")}};
   Head head{0, 0, bad("role"), 0.5, {{bad("role"), 0.5}}, {{bad("statistic"), 1.0}}, 0.5, {}, {}, {}, true};
   Sample sample{
       bad("sample"), {bad("query"), bad("query 1")}, {bad("key"), bad("key 1")}, {{0, 0}}, {0.5F, 0.5F, 0.25F, 0.75F}};

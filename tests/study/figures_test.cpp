@@ -22,16 +22,41 @@ Course course_of(std::vector<Point> points, const train::Plan& plan = {}) {
   return course;
 }
 
+PruneCurve curve(double whole, const Numbers& accuracies, std::size_t within) {
+  PruneCurve made{0, whole, {}, within};
+  for (std::size_t n = 0; n < accuracies.size(); ++n) {
+    made.steps.push_back({{0, static_cast<std::int64_t>(accuracies.size() - 1 - n)}, 0, accuracies[n]});
+  }
+  return made;
+}
+
+// Half of the heads can go in the order of what each costs, a quarter by gradient, an eighth or none in random order.
+Removal removal(std::int64_t heads, double loss) {
+  const auto to_go = [&](std::int64_t share, double first) {
+    Numbers accuracies(static_cast<std::size_t>(heads), 0.1);
+    accuracies[0] = first;
+    return curve(0.9, accuracies, static_cast<std::size_t>(heads / share));
+  };
+  return {.ranked = to_go(2, 0.8),
+          .by_gradient = to_go(4, 0.7),
+          .random = {to_go(8, 0.6), to_go(32, 0.4)},
+          .accuracy = 0.88,
+          .ranked_loss = loss,
+          .by_gradient_loss = 0.01};
+}
+
 // One seed that is solved at the second look and ends there, one that never is.
 Contender contender(const std::string& task, std::int64_t heads, double loss) {
   train::Plan plan;
   plan.model.width = 64;
   plan.model.head_dim = 64 / heads;
   plan.training.steps = 150;
-  Contender made{task, heads, {}};
+  plan.model.layers = {{heads, heads, 0}};
+  Contender made{task, heads, {}, {removal(heads, 0.02), removal(heads, 0.005)}};
   const Point last{10, 0.3, 1.0, {0.5, 0.2, 0.4}};
-  made.courses.push_back(course_of({{0, loss, 0.1}, {5, 0.5, 0.99}, last}, plan));
-  made.courses.push_back(course_of({{0, loss, 0.2}, {5, 0.7, 0.5}, {10, 0.6, 0.6}, {15, 0.5, 0.8}}, plan));
+  made.courses.push_back(course_of({{0, loss, 0.1, {0.8}}, {5, 0.5, 0.99, {0.6}}, last}, plan));
+  made.courses.push_back(
+      course_of({{0, loss, 0.2, {0.9}}, {5, 0.7, 0.5, {0.7}}, {10, 0.6, 0.6, {0.6}}, {15, 0.5, 0.8, {0.5}}}, plan));
   return made;
 }
 
@@ -45,23 +70,20 @@ Formation formation(const std::string& name, double naive, double ours, double a
   return made;
 }
 
-PruneCurve curve(double whole, const Numbers& accuracies, std::size_t within) {
-  PruneCurve made{0, whole, {}, within};
-  for (std::size_t n = 0; n < accuracies.size(); ++n) {
-    made.steps.push_back({{0, static_cast<std::int64_t>(1 - n)}, 0, accuracies[n]});
-  }
-  return made;
-}
-
 Anatomy anatomy(double more) {
   Anatomy made;
-  made.examination.importance = {
-      {.id = {0, 0},
-       .normalised = 0.6,
-       .zero = {0.5 + more, 0.4, 0.6},
-       .mean = {0.05, 0.04, 0.06},
-       .logit = {1.5, 1, 2}},
-      {.id = {0, 1}, .normalised = 0.8, .zero = {0.2, 0.1, 0.3}, .mean = {0.02, 0.01, 0.03}, .logit = {0.7, 0, 1}}};
+  made.examination.importance = {{.id = {0, 0},
+                                  .normalised = 0.6,
+                                  .zero = {0.5 + more, 0.4, 0.6},
+                                  .mean = {0.05, 0.04, 0.06},
+                                  .accuracy_loss = 0.01,
+                                  .logit = {1.5, 1, 2}},
+                                 {.id = {0, 1},
+                                  .normalised = 0.8,
+                                  .zero = {0.2, 0.1, 0.3},
+                                  .mean = {0.02, 0.01, 0.03},
+                                  .accuracy_loss = 0.04,
+                                  .logit = {0.7, 0, 1}}};
   made.examination.roles = {{{0, 0}, {{"averaging", 0.95, 0.9, 0}}}, {{0, 1}, {{"induction", 0.1, 0.4, 0.1}}}};
   made.examination.survey.heads.resize(2);
   for (std::size_t n = 0; n < 2; ++n) {
@@ -70,23 +92,21 @@ Anatomy anatomy(double more) {
     sums[static_cast<std::size_t>(Statistic::rows)] = 2;
   }
   made.examination.gradient_and_zero = 0.25;
-  made.iterative = curve(0.9, {0.8, 0.1}, 1);
-  made.one_shot = curve(0.9, {0.5 + more, 0.1}, 0);
-  made.random = {curve(0.9, {0.7, 0.1}, 0), curve(0.9, {0.8, 0.1}, 2)};
   made.relations = {{"subject-verb", {0.75, 0.25, {0, 1}}}};
-  made.saving.before = {
-      .heads = 2, .parameters = 200, .bytes = 800, .seconds_of_one = 0.001, .seconds_of_16 = 0.004, .accuracy = 0.9};
-  made.saving.after = {
-      .heads = 1, .parameters = 150, .bytes = 600, .seconds_of_one = 0.002, .seconds_of_16 = 0.003, .accuracy = 0.85};
+  made.parameters = 200;
+  made.pruned_parameters = 150;
   return made;
 }
 
 Results results() {
   Results made;
-  for (const std::int64_t heads : kHeadCounts) {
-    made.copy.push_back(contender("copy", heads, 2));
-    made.classify.push_back(contender("classify", heads, 3));
+  for (const auto& [task, loss] : {std::pair{"copy", 2.0}, {"classify", 3.0}, {"grammar", 4.0}}) {
+    TaskStudy& study = made.tasks.emplace_back();
+    study.task = task;
+    for (const std::int64_t heads : kHeadCounts) study.contenders.push_back(contender(task, heads, loss));
+    study.anatomies.push_back(anatomy(0));
   }
+  made.tasks.back().anatomies.push_back(anatomy(0.3));
   made.formations.two_layers.push_back(formation("two", 0.9, 0.95, 0.99));
   made.formations.two_layers.push_back(formation("two", 0.8, 0.2, 0.79));
   made.formations.one_layer.push_back(formation("one", 0.1, 0.15, 0.3));
@@ -99,8 +119,6 @@ Results results() {
                                  .previous_heads = "0.0",
                                  .induction_heads = "1.0"},
                                 {.nothing = 0.97}};
-  made.anatomies.push_back(anatomy(0));
-  made.anatomies.push_back(anatomy(0.3));
   return made;
 }
 
@@ -147,56 +165,43 @@ TEST(Tables, HaveTheirNumbersUnderTheirNames) {
               {{"subject-verb", "1", "0.1", "0.75", "0.25"}});
   expect_rows("heads",
               {"head", "role", "score", "entropy (nats)", "importance", "logit of the right word",
-               "rise of the loss without it", "kept"},
-              {{"0.0", "averaging", "0.95", "1.5", "0.6", "1.5", "0.5", "yes"},
-               {"0.1", "none known", "", "2", "0.8", "0.7", "0.2", "pruned"}});
-  expect_rows("orders",
-              {"seed", "heads", "ranked again each time", "ranked once", "random, fewest", "random, most",
-               "once worse than random", "gradient and damage"},
-              {{"1", "2", "1", "0", "0", "2", "from 1", "0.25"}, {"2", "2", "1", "0", "0", "2", "no", "0.25"}});
-  expect_rows("saving", {"seed", "model", "heads", "parameters", "bytes", "accuracy"},
-              {{"1", "whole", "2", "200", "800", "0.9"}, {"1", "pruned", "1", "150", "600", "0.85"}});
-}
-
-// A model as small as can be, so that its parameters can be counted.
-std::unique_ptr<model::Transformer> tiny_model() {
-  model::Config config = model::make_config(model::Kind::gpt, 1, 4, 1);
-  config.vocabulary = config.context = 4;
-  return std::make_unique<model::Transformer>(config, 1);
+               "rise of the loss without it", "accuracy lost without it", "stays"},
+              {{"0.0", "averaging", "0.95", "1.5", "0.6", "1.5", "0.5", "0.01", "yes"},
+               {"0.1", "none known", "", "2", "0.8", "0.7", "0.2", "0.04", "yes"}});
+  expect_rows("removals",
+              {"task", "heads", "models", "by what each costs alone", "by gradient", "random order",
+               "accuracy of the whole", "lost, by cost", "lost, by gradient", "lose more than a point"},
+              {{"copy", "1", "2", "0", "0", "0", "0.88", "0.0125", "0.01", "1"},
+               {"copy", "2", "2", "1", "0", "0", "0.88", "0.0125", "0.01", "1"},
+               {"copy", "4", "2", "2", "1", "0", "0.88", "0.0125", "0.01", "1"},
+               {"copy", "8", "2", "4", "2", "0.5", "0.88", "0.0125", "0.01", "1"}});
 }
 
 // Every number stands under its name, and what there is not is null.
 TEST(Json, HasEveryNumberUnderItsName) {
   Results all = results();
-  for (auto* contenders : {&all.copy, &all.classify}) {
-    for (Contender& contender : *contenders) contender.courses[0].model = tiny_model();
-  }
-  for (Anatomy& one : all.anatomies) {
-    one.course = course_of({{0, 2, 0.1}, {5, 1, 0.4}});
-    one.course.task = train::make_task({.name = "grammar"});
+  TaskStudy& grammar = all.tasks.back();
+  for (Anatomy& one : grammar.anatomies) {
     one.examination.untrained = {{{0, 0}, {{"averaging", 0.99, 0.9, 0}}}};
     one.examination.importance[0].gradient = 0.06;
     one.examination.importance[0].accuracy_loss = 0.03;
-    one.saving.before.loss = 0.7;
   }
-  all.anatomies[1].course.plan.training.seed = 2;
+  grammar.contenders[3].courses[1].plan.training.seed = 2;
   const io::Json json = io::parse_json(to_json(all), "study.json");
   const auto at = [&](const char* place) { return json.at(io::Json::json_pointer(place)).dump(); };
-  const std::string parameters = std::to_string(tiny_model()->parameter_count());
   for (const auto& [place, expected] : std::vector<std::pair<const char*, std::string>>{
-           {"/comparison/copy/1/task", R"("copy")"},
-           {"/comparison/classify/1/task", R"("classify")"},
-           {"/comparison/copy/1/heads", "2"},
-           {"/comparison/copy/1/head_dim", "32"},
-           {"/comparison/copy/1/width", "64"},
-           {"/comparison/copy/1/budget", "150"},
-           {"/comparison/copy/1/parameters", parameters},
-           {"/comparison/copy/1/seeds/0/accuracy", "1.0"},
-           {"/comparison/copy/1/seeds/0/steps_to_99_percent", "5"},
-           {"/comparison/copy/1/seeds/0/relative_entropy", "[0.5,0.2,0.4]"},
-           {"/comparison/copy/1/seeds/0/validation/step", "[0,5,10]"},
-           {"/comparison/copy/1/seeds/0/validation/loss", "[2.0,0.5,0.3]"},
-           {"/comparison/copy/1/seeds/0/validation/accuracy", "[0.1,0.99,1.0]"},
+           {"/tasks/copy/contenders/1/task", R"("copy")"},
+           {"/tasks/classify/contenders/1/task", R"("classify")"},
+           {"/tasks/copy/contenders/1/heads", "2"},
+           {"/tasks/copy/contenders/1/head_dim", "32"},
+           {"/tasks/copy/contenders/1/width", "64"},
+           {"/tasks/copy/contenders/1/budget", "150"},
+           {"/tasks/copy/contenders/1/seeds/0/accuracy", "1.0"},
+           {"/tasks/copy/contenders/1/seeds/0/steps_to_99_percent", "5"},
+           {"/tasks/copy/contenders/1/seeds/0/relative_entropy", "[0.5,0.2,0.4]"},
+           {"/tasks/copy/contenders/1/seeds/0/validation/step", "[0,5,10]"},
+           {"/tasks/copy/contenders/1/seeds/0/validation/loss", "[2.0,0.5,0.3]"},
+           {"/tasks/copy/contenders/1/seeds/0/validation/accuracy", "[0.1,0.99,1.0]"},
            {"/formation/two_layers/0/name", R"("two")"},
            {"/formation/two_layers/0/naive_induction_score", "0.9"},
            {"/formation/two_layers/0/induction_score", "0.95"},
@@ -213,43 +218,49 @@ TEST(Json, HasEveryNumberUnderItsName) {
             R"({"previous_token_heads":"0.0","induction_heads":"1.0","nothing_shut":0.99,"without_previous_token":0.3,)"
             R"("without_induction":0.03,"without_both":0.02,"without_others":0.98})"},
            {"/formation/knock_outs/1/without_others", "null"},
-           {"/anatomy/1/task", R"("grammar")"},
-           {"/anatomy/1/seed", "2"},
-           {"/anatomy/1/validation/accuracy", "[0.1,0.4]"},
-           {"/anatomy/0/roles/0/role", R"("averaging")"},
-           {"/anatomy/0/roles_untrained/0/scores/0/score", "0.99"},
-           {"/anatomy/0/importance/0",
+           {"/tasks/copy/equal_steps", "10.0"},
+           {"/tasks/copy/equal_loss", "0.5"},
+           {"/tasks/copy/contenders/1/all_heads", "2"},
+           {"/tasks/copy/contenders/1/seeds/0/relative_entropy_at_equal_loss", "0.6"},
+           {"/tasks/copy/contenders/1/seeds/1/relative_entropy_at_equal_steps", "0.6"},
+           {"/tasks/copy/contenders/1/seeds/0/removal/ranked/within_budget", "1"},
+           {"/tasks/copy/contenders/1/seeds/0/removal/ranked/steps/0",
+            R"({"layer":0,"head":1,"loss":0.0,"accuracy":0.8})"},
+           {"/tasks/copy/contenders/3/seeds/0/removal/by_gradient/within_budget", "2"},
+           {"/tasks/copy/contenders/3/seeds/0/removal/random/0/within_budget", "1"},
+           {"/tasks/copy/contenders/3/seeds/0/removal/accuracy", "0.88"},
+           {"/tasks/copy/contenders/3/seeds/0/removal/ranked_loss", "0.02"},
+           {"/tasks/copy/contenders/3/seeds/0/removal/by_gradient_loss", "0.01"},
+           {"/tasks/grammar/anatomies/1/seed", "2"},
+           {"/tasks/grammar/anatomies/0/roles/0/role", R"("averaging")"},
+           {"/tasks/grammar/anatomies/0/roles_untrained/0/scores/0/score", "0.99"},
+           {"/tasks/grammar/anatomies/0/importance/0",
             R"({"head":"0.0","gradient":0.06,"normalised":0.6,"damage_zero":{"mean":0.5,"low":0.4,"high":0.6},)"
             R"("damage_mean":{"mean":0.05,"low":0.04,"high":0.06},"logit":{"mean":1.5,"low":1.0,"high":2.0},)"
             R"("accuracy_loss":0.03})"},
-           {"/anatomy/0/rank_correlation", "0.25"},
-           {"/anatomy/0/relations/subject-verb", R"({"head":"0.1","accuracy":0.75,"best_offset":0.25})"},
-           {"/anatomy/0/pruning/iterative/accuracy", "0.9"},
-           {"/anatomy/0/pruning/iterative/within_budget", "1"},
-           {"/anatomy/0/pruning/iterative/steps/0", R"({"removed":"0.1","loss":0.0,"accuracy":0.8})"},
-           {"/anatomy/0/pruning/one_shot/steps/0/accuracy", "0.5"},
-           {"/anatomy/0/pruning/random/1/within_budget", "2"},
-           {"/anatomy/0/one_shot_below_random_from", "1"},
-           {"/anatomy/1/one_shot_below_random_from", "null"},
-           {"/anatomy/0/most_damaging", R"("0.0")"},
-           {"/anatomy/0/whole",
-            R"({"heads":2,"parameters":200,"bytes":800,"accuracy":0.9,"loss":0.7,"seconds_of_one":0.001,)"
-            R"("seconds_of_16":0.004})"},
-           {"/anatomy/0/pruned/seconds_of_16", "0.003"}}) {
+           {"/tasks/grammar/anatomies/0/rank_correlation", "0.25"},
+           {"/tasks/grammar/anatomies/0/relations/subject-verb",
+            R"({"head":"0.1","accuracy":0.75,"best_offset":0.25})"},
+           {"/tasks/grammar/anatomies/0/most_damaging", R"("0.0")"},
+           {"/tasks/grammar/anatomies/0/parameters", "200"},
+           {"/tasks/grammar/anatomies/0/pruned_parameters", "150"}}) {
     EXPECT_EQ(at(place), expected) << place;
   }
-  EXPECT_FALSE(json["comparison"]["copy"][1]["seeds"][1].contains("steps_to_99_percent")) << "it never got there";
+  EXPECT_FALSE(json["tasks"]["copy"]["contenders"][1]["seeds"][1].contains("steps_to_99_percent"))
+      << "it never got there";
 }
 
 class Figures : public ::testing::Test {
  protected:
   Figures() {
-    for (const char* name : {"first", "second"}) {
+    for (const char* name : {"first", "second", "third", "fourth"}) {
       report::Model model{
           name, "", {}, {{"text", {"a", "b"}, {}, {{0, 0}, {0, 1}}, {1, 0, 0.25F, 0.75F, 1, 0, 0.5F, 0.5F}}}};
       model.heads.resize(2);
       model.heads[1].head = 1;
       model.heads[1].role = "induction";
+      model.heads[0].kept = models_.size() != 2;  // of the third, all can go
+      model.heads[1].kept = models_.empty();
       models_.push_back(model);
     }
     all_ = figures(results_, models_);
@@ -274,27 +285,30 @@ class Figures : public ::testing::Test {
 
 // A seed that has ended stays where it was.
 TEST_F(Figures, CoursesAreMeansOverSeedsWithTheirEnds) {
-  for (const auto& [id, y, low, high] :
-       {std::tuple<std::string, Numbers, Numbers, Numbers>{
-            "loss-copy", {2, 0.6, 0.45, 0.4}, {2, 0.5, 0.3, 0.3}, {2, 0.7, 0.6, 0.5}},
-        {"loss-classify", {3, 0.6, 0.45, 0.4}, {3, 0.5, 0.3, 0.3}, {3, 0.7, 0.6, 0.5}},
-        {"accuracy-classify", {0.15, 0.745, 0.8, 0.9}, {0.1, 0.5, 0.6, 0.8}, {0.2, 0.99, 1, 1}}}) {
+  for (const char* id : {"accuracy-copy", "accuracy-classify", "accuracy-grammar"}) {
     SCOPED_TRACE(id);
     const auto lines = plot<report::Lines>(id);
     ASSERT_EQ(lines.series.size(), 5u);
     EXPECT_EQ(lines.series[0].name, "1 head");
     EXPECT_EQ(lines.series[4].name, "16 heads");
     EXPECT_EQ(lines.series[0].x, (Numbers{0, 5, 10, 15}));
-    expect_near(lines.series[0].y, y);
-    expect_near(lines.series[0].low, low);
-    expect_near(lines.series[0].high, high);
+    expect_near(lines.series[0].y, {0.15, 0.745, 0.8, 0.9});
+    expect_near(lines.series[0].low, {0.1, 0.5, 0.6, 0.8});
+    expect_near(lines.series[0].high, {0.2, 0.99, 1, 1});
   }
-  const auto bars = plot<report::Bars>("final-accuracy");
-  EXPECT_EQ(bars.categories, (Words{"1", "2", "4", "8", "16"}));
-  EXPECT_EQ(bars.series[1].name, "classify");
-  expect_near(bars.series[0].values, Numbers(5, 0.9));
-  expect_near(bars.series[0].low, Numbers(5, 0.8));
-  expect_near(bars.series[0].high, Numbers(5, 1));
+}
+
+// One seed ends at step 10 with a loss of 0.3, the other at step 15 with 0.5.
+TEST_F(Figures, EntropiesAreComparedWhereAllRunsHaveBeen) {
+  const auto loss = plot<report::Lines>("entropy-loss"), steps = plot<report::Lines>("entropy-steps");
+  ASSERT_EQ(loss.series.size(), 3u);
+  EXPECT_EQ(loss.series[2].name, "grammar");
+  EXPECT_EQ(loss.x_ticks, (Numbers{1, 2, 4, 8, 16}));
+  expect_near(loss.series[0].y, Numbers(5, (0.6 + 0.5) / 2));
+  const double seen = (0.5 + 0.2 + 0.4) / 3;  // of three heads
+  expect_near(steps.series[0].y, Numbers(5, (seen + 0.6) / 2));
+  EXPECT_LT(loss.series[0].low[0], loss.series[0].y[0]);
+  EXPECT_GT(loss.series[0].high[0], loss.series[0].y[0]);
 }
 
 TEST_F(Figures, EntropiesAreThoseOfTheFirstSeedInOrder) {
@@ -322,10 +336,9 @@ TEST_F(Figures, FormationFollowsTheBestHeadOfEachKind) {
   expect_near(grid.values, {0.1, 0.3, 0.02, 0.06});
 }
 
-TEST_F(Figures, HeadsHaveTheirImportanceAndDamage) {
-  const auto importance = plot<report::Bars>("importance"), damage = plot<report::Bars>("damage");
-  EXPECT_EQ(importance.categories, (Words{"0.0", "0.1"}));
-  expect_near(importance.series[0].values, {0.6, 0.8});
+TEST_F(Figures, HeadsHaveTheirDamage) {
+  const auto damage = plot<report::Bars>("damage"), alone = plot<report::Bars>("alone");
+  EXPECT_EQ(damage.categories, (Words{"0.0", "0.1"}));
   ASSERT_EQ(damage.series.size(), 2u);
   EXPECT_EQ(damage.series[0].name, "output made 0");
   expect_near(damage.series[0].values, {0.5, 0.2});
@@ -334,18 +347,42 @@ TEST_F(Figures, HeadsHaveTheirImportanceAndDamage) {
   expect_near(damage.series[1].values, {0.05, 0.02});
   expect_near(damage.series[1].low, {0.04, 0.01});
   expect_near(damage.series[1].high, {0.06, 0.03});
+  ASSERT_EQ(alone.series.size(), 3u);
+  EXPECT_EQ(alone.series[1].name, "classify");
+  expect_near(alone.series[1].values, {0.04, 0.01});
 }
 
 TEST_F(Figures, PruningBeginsWithTheWholeModel) {
   const auto lines = plot<report::Lines>("pruning");
   ASSERT_EQ(lines.series.size(), 3u);
-  EXPECT_EQ(lines.series[0].x, (Numbers{0, 1, 2}));
-  expect_near(lines.series[0].y, {0.9, 0.8, 0.1});
-  EXPECT_EQ(lines.series[1].name, "one ranking");
-  expect_near(lines.series[1].y, {0.9, 0.65, 0.1});
-  expect_near(lines.series[1].low, {0.9, 0.5, 0.1});
-  expect_near(lines.series[2].y, {0.9, 0.75, 0.1});
-  expect_near(lines.series[2].high, {0.9, 0.8, 0.1});
+  EXPECT_EQ(lines.series[0].x, (Numbers{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  expect_near(lines.series[0].y, {0.9, 0.8, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1});
+  EXPECT_EQ(lines.series[1].name, "by gradient");
+  EXPECT_NEAR(lines.series[1].y[1], 0.7, 1e-12);
+  EXPECT_NEAR(lines.series[2].y[1], 0.5, 1e-12);
+  EXPECT_NEAR(lines.series[2].low[1], 0.4, 1e-12);
+  EXPECT_NEAR(lines.series[2].high[1], 0.6, 1e-12);
+}
+
+TEST_F(Figures, HeadsThatCanGoAreSharesOfAll) {
+  const auto bars = plot<report::Bars>("removal");
+  EXPECT_EQ(bars.categories, (Words{"copy 8", "copy 16", "classify 8", "classify 16", "grammar 8", "grammar 16"}));
+  ASSERT_EQ(bars.series.size(), 3u);
+  expect_near(bars.series[0].values, Numbers(6, 0.5));
+  expect_near(bars.series[1].values, Numbers(6, 0.25));
+  expect_near(bars.series[2].values, Numbers(6, 0.0625));
+}
+
+TEST_F(Figures, SurvivorsAreThoseThatAreKept) {
+  const auto heads = [&](const char* id) { return plot<report::HeadGrid>(id).heads; };
+  ASSERT_EQ(heads("survivors-copy").size(), 1u);
+  EXPECT_EQ(heads("survivors-copy")[0].title, "layer 0 · head 0");
+  EXPECT_EQ(heads("survivors-classify").size(), 2u) << "none stays, so all are drawn";
+  for (const report::Figure& figure : all_) {
+    if (figure.id == "survivors-classify") {
+      EXPECT_EQ(figure.title, "All heads can go, task classify");
+    }
+  }
 }
 
 TEST_F(Figures, EveryHeadHasItsOwnWeights) {

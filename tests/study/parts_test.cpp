@@ -93,18 +93,33 @@ TEST(KnockOuts, ShutThoseOfTheirOwnKind) {
   }
 }
 
+constexpr RemovalPlan kFewSequences{.samples = 8, .random_orders = 2};
+
 TEST(Comparing, GivesEveryNumberOfHeadsItsCourses) {
   const io::Scratch scratch;
-  std::vector<Contender> contenders;
-  ComparisonPlan plan{.task = "copy", .width = 16, .hidden = 8, .steps = 2, .batch = 4, .every = 1, .seeds = 2};
+  TaskStudy study;
+  ComparisonPlan plan{.task = "copy",
+                      .width = 16,
+                      .hidden = 8,
+                      .steps = 2,
+                      .batch = 4,
+                      .every = 1,
+                      .sequences = 64,
+                      .seeds = 2,
+                      .removal = kFewSequences};
   double work = 0;
   const double planned = work_of(plan, scratch.folder());
   run(compare(
-      plan, scratch.folder(), [&](double more) { work += more; }, contenders));
+      plan, scratch.folder(), [&](double more) { work += more; }, study));
+  const std::vector<Contender>& contenders = study.contenders;
   EXPECT_NEAR(work, planned, 1e-9 * planned) << "what was to be done is what was done";
-  EXPECT_EQ(work_of(plan, scratch.folder()), 0) << "nothing is left to do";
-  plan.expected = 0.25;
-  EXPECT_NEAR(work_of(plan, scratch / "elsewhere"), planned / 4, 1e-9 * planned);
+  EXPECT_EQ(work_of(plan, scratch.folder()), work_of_dissections(plan)) << "of courses nothing is left to do";
+  const double alone = work_of_dissections(plan);
+  ComparisonPlan early = plan;
+  early.expected = 0.25;
+  EXPECT_LT(work_of(early, scratch / "elsewhere"), planned);
+  EXPECT_GT(work_of(early, scratch / "elsewhere"), planned / 4);
+  EXPECT_GT(alone, 0);
   ASSERT_EQ(contenders.size(), std::size(kHeadCounts));
   Context context(1);
   for (std::size_t n = 0; n < contenders.size(); ++n) {
@@ -119,9 +134,10 @@ TEST(Comparing, GivesEveryNumberOfHeadsItsCourses) {
       EXPECT_EQ(course.model != nullptr, seed == 0) << "of the first seed the model is kept";
       const std::string name = "copy-" + std::to_string(contender.heads) + (seed == 0 ? "" : "-seed-2");
       EXPECT_TRUE(std::filesystem::exists(scratch / (name + "/course.json"))) << name;
+      EXPECT_EQ(to_json(contender.removals[seed]), course.conclusion) << name;
     }
     const train::Task& task = *contender.courses[0].task;
-    const train::Batch batch = task.batch(train::Split::validation, 0, 64);
+    const train::Batch batch = task.batch(train::Split::validation, 0, 32);
     std::vector<heads::Probe> probes;
     probes.push_back(heads::make_probe(batch.tokens, batch.lengths, task.special_tokens(), 1));
     const heads::Survey survey = heads::survey(context, *contender.courses[0].model, probes);
@@ -130,43 +146,106 @@ TEST(Comparing, GivesEveryNumberOfHeadsItsCourses) {
                        survey.heads[h].mean(Statistic::normalised_entropy, Statistic::normalised_rows));
     }
   }
+  ASSERT_EQ(study.anatomies.size(), 1u);
+  EXPECT_EQ(study.anatomies[0].examination.roles.size(), 8u);
+  EXPECT_TRUE(std::filesystem::exists(scratch / "copy-8-pruned/model.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(scratch / "copy-8-pruned-seed-2"));
+
+  // On another rank the courses are trained alone, and come to the same.
+  const io::Scratch ranked;
+  run(train_for(plan, ranked.folder(), kNobody));
+  EXPECT_FALSE(std::filesystem::exists(ranked / "copy-8-pruned"));
+  EXPECT_EQ(io::slurp(ranked / "copy-16-seed-2/course.json"), io::slurp(scratch / "copy-16-seed-2/course.json"));
+}
+
+// Each order goes until a point is lost, or to the end; what is left is judged where nothing was ranked or stopped.
+TEST(Removals, RankJudgeAndReportOnDifferentSequences) {
+  Context context(1);
+  const auto task = train::make_task({.name = "copy", .context = 9});
+  const train::Plan plan = make_plan("copy", 1, 32, 4, {.steps = 60, .batch = 16, .rate = 5e-3});
+  train::Plan small = plan;
+  small.task.context = 9;
+  const Course course = follow(context, small, {.every = 60, .sequences = 64}, kNobody);
+  for (const bool to_the_end : {false, true}) {
+    const Removal found =
+        remove_heads(context, *course.model, *task, {.samples = 32, .random_orders = 2, .to_the_end = to_the_end});
+    const exam::Material material = exam::make_material(*task, {.samples = 32});
+    const auto accuracy = [&](const std::vector<Examples>& examples, const std::vector<HeadId>& gone) {
+      model::Gates gates(course.model->config());
+      gates.shut(gone);
+      return model::score(context, *course.model, examples, gates.get()).accuracy();
+    };
+    EXPECT_EQ(found.accuracy, accuracy(material.reporting, {}));
+    EXPECT_EQ(found.ranked_loss, found.accuracy - accuracy(material.reporting, found.ranked.removed()));
+    EXPECT_EQ(found.by_gradient_loss, found.accuracy - accuracy(material.reporting, found.by_gradient.removed()));
+    EXPECT_EQ(found.ranked.accuracy, accuracy(material.judging, {}));
+    const HeadId first = found.ranked.steps[0].removed;
+    EXPECT_EQ(found.ranked.steps[0].accuracy, accuracy(material.judging, {first}));
+    for (const HeadId& other : model::all_heads(course.model->config())) {
+      EXPECT_LE(accuracy(material.ranking, {other}), accuracy(material.ranking, {first})) << "the first costs least";
+    }
+    ASSERT_EQ(found.random.size(), 2u);
+    for (const PruneCurve* curve : {&found.ranked, &found.by_gradient, &found.random[0], &found.random[1]}) {
+      if (to_the_end) {
+        EXPECT_EQ(curve->steps.size(), 4u);
+      } else {
+        EXPECT_EQ(curve->steps.size(), std::min<std::size_t>(4, curve->within_budget + 1));
+      }
+    }
+  }
 }
 
 // The whole study, as the findings report it, and the quick one. Its work is known before it begins.
 TEST(Study, IsOfThisExtent) {
   for (const bool quick : {false, true}) {
     const io::Scratch scratch;
-    const std::size_t seeds = quick ? 1 : 3;
+    const auto removal = [&](std::int64_t samples) {
+      return quick ? RemovalPlan{.samples = 64, .random_orders = 2}
+                   : RemovalPlan{.samples = samples, .random_orders = 5};
+    };
     const ComparisonPlan copy{.task = "copy",
                               .layers = 1,
                               .width = 256,
                               .hidden = 512,
-                              .steps = quick ? 60 : 150,
+                              .steps = quick ? 60 : 120,
                               .batch = 32,
-                              .every = 5,
-                              .seeds = quick ? 2u : 5u,
-                              .expected = quick ? 1 : 0.37};
+                              .every = 1,
+                              .sequences = 64,
+                              .rate = 1e-3,
+                              .seeds = quick ? 1u : 10u,
+                              .dissected = 1,
+                              .removal = removal(128),
+                              .expected = quick ? 1 : 0.4};
     const ComparisonPlan classify{.task = "classify",
                                   .layers = 1,
-                                  .width = 128,
+                                  .width = 256,
                                   .hidden = 512,
-                                  .steps = quick ? 150 : 2000,
+                                  .steps = quick ? 60 : 640,
                                   .batch = 64,
-                                  .every = 25,
-                                  .seeds = quick ? 2u : 5u,
-                                  .expected = quick ? 1 : 0.32};
+                                  .every = 20,
+                                  .sequences = 512,
+                                  .rate = 1e-3,
+                                  .seeds = quick ? 1u : 5u,
+                                  .dissected = 1,
+                                  .removal = removal(512),
+                                  .expected = quick ? 1 : 0.85};
+    const ComparisonPlan grammar{.task = "grammar",
+                                 .layers = 1,
+                                 .width = 256,
+                                 .hidden = 512,
+                                 .steps = quick ? 60 : 240,
+                                 .batch = 16,
+                                 .every = 20,
+                                 .sequences = 256,
+                                 .rate = 1e-3,
+                                 .seeds = quick ? 1u : 6u,
+                                 .dissected = quick ? 1u : 6u,
+                                 .removal = removal(256),
+                                 .expected = 1};
     const FormationPlan formation{
-        .width = 128, .heads = 2, .steps = quick ? 220 : 300, .batch = 32, .every = 10, .seeds = seeds};
-    const AnatomyPlan anatomy{.layers = 2,
-                              .width = 64,
-                              .heads = 8,
-                              .steps = quick ? 300 : 800,
-                              .batch = 32,
-                              .every = 50,
-                              .random_orders = 5,
-                              .seeds = seeds};
+        .width = 128, .heads = 2, .steps = quick ? 220 : 300, .batch = 32, .every = 10, .seeds = quick ? 1u : 3u};
     const double work = work_of(copy, scratch.folder()) + work_of(classify, scratch.folder()) +
-                        work_of(formation, scratch.folder()) + work_of(anatomy, scratch.folder());
+                        work_of(formation, scratch.folder()) + work_of(grammar, scratch.folder());
     std::int64_t planned = 0;
     const auto stop = [&](std::int64_t, std::int64_t total) {
       planned = total;
@@ -184,17 +263,30 @@ class TinyStudy : public ::testing::Test {
     static const io::Scratch scratch;
     results_ = new Results;
     const Watch watch = [](double work) { done_ += work; };
-    planned_ = work_of(kFormation, scratch.folder()) + work_of(kAnatomy, scratch.folder());
+    planned_ = work_of(kFormation, scratch.folder());
     run(form(kFormation, scratch.folder(), watch, results_->formations));
-    run(dissect(kAnatomy, scratch.folder(), watch, results_->anatomies));
-    pruned_is_there_ = std::filesystem::exists(scratch / "grammar-pruned/run.json");
+    results_->tasks.resize(2);
+    run(compare(plan_of("classify"), scratch.folder(), kNobody, results_->tasks[0]));
+    run(compare(plan_of("grammar"), scratch.folder(), kNobody, results_->tasks[1]));
+    pruned_is_there_ = std::filesystem::exists(scratch / "grammar-8-pruned/run.json");
   }
   static void TearDownTestSuite() { delete results_; }
 
-  static const Anatomy& anatomy() { return results_->anatomies[0]; }
+  static ComparisonPlan plan_of(const std::string& task) {
+    return {.task = task,
+            .width = 16,
+            .hidden = 8,
+            .steps = 4,
+            .batch = 4,
+            .every = 4,
+            .sequences = 64,
+            .seeds = 1,
+            .removal = kFewSequences};
+  }
+  static const TaskStudy& grammar() { return results_->tasks[1]; }
+  static const Anatomy& anatomy() { return grammar().anatomies[0]; }
+  static const Course& course() { return grammar().dissected().courses[0]; }
   static inline const FormationPlan kFormation{.width = 16, .heads = 2, .steps = 2, .batch = 4, .every = 1, .seeds = 1};
-  static inline const AnatomyPlan kAnatomy{
-      .layers = 2, .width = 16, .heads = 2, .steps = 4, .batch = 4, .every = 4, .random_orders = 2, .seeds = 1};
   static inline double planned_ = 0, done_ = 0;  // work
   Context context_{1};
   static Results* results_;
@@ -207,17 +299,14 @@ TEST_F(TinyStudy, IsAsMuchWorkAsWasPlanned) {
   EXPECT_NEAR(done_, planned_, 1e-9 * planned_);
   const io::Scratch scratch;
   FormationPlan formation = kFormation;
-  AnatomyPlan anatomy = kAnatomy;
-  formation.seeds = anatomy.seeds = 3;
-  EXPECT_NEAR(work_of(formation, scratch.folder()) + work_of(anatomy, scratch.folder()), 3 * planned_, 1e-9);
+  formation.seeds = 3;
+  EXPECT_NEAR(work_of(formation, scratch.folder()), 3 * planned_, 1e-9);
   Results results;
   EXPECT_EQ(form(formation, scratch.folder(), kNobody, results.formations).size(), 9u);
-  EXPECT_EQ(dissect(anatomy, scratch.folder(), kNobody, results.anatomies).size(), 3u);
   for (const auto* seeds : {&results.formations.two_layers, &results.formations.one_layer})
     EXPECT_EQ(seeds->size(), 3u);
   EXPECT_EQ(results.formations.fixed_length.size(), 3u);
   EXPECT_EQ(results.formations.knock_outs.size(), 3u);
-  EXPECT_EQ(results.anatomies.size(), 3u);
 }
 
 TEST_F(TinyStudy, FormationsAreWatchedAndJudged) {
@@ -242,10 +331,12 @@ TEST_F(TinyStudy, FormationsAreWatchedAndJudged) {
     double best = 0, best_naive = 0;
     for (std::size_t h = 0; h < ours.heads.size(); ++h) {
       EXPECT_DOUBLE_EQ(one.previous(one.course.points.back())[h], previous_score(ours.heads[h]));
-      EXPECT_DOUBLE_EQ(one.induction(one.course.points.back())[h], ours.heads[h].target(heads::kInduction));
-      EXPECT_EQ(one.roles[h].score_in("induction")->score, judged[h].score_in("induction")->score);
-      best = std::max(best, ours.heads[h].target(heads::kInduction));
-      best_naive = std::max(best_naive, naive.heads[h].target(heads::kInduction));
+      // The curve ends where the role's score is.
+      const double score = judged[h].score_in("induction")->score;
+      EXPECT_DOUBLE_EQ(one.induction(one.course.points.back())[h], score);
+      EXPECT_EQ(one.roles[h].score_in("induction")->score, score);
+      best = std::max(best, score);
+      best_naive = std::max(best_naive, heads::roles(naive, naive)[h].score_in("induction")->score);
     }
     EXPECT_DOUBLE_EQ(one.ours, best);
     EXPECT_DOUBLE_EQ(one.naive, best_naive);
@@ -307,54 +398,28 @@ TEST_F(TinyStudy, RelationsNameTheBestHead) {
   }
 }
 
-TEST_F(TinyStudy, OrdersGoToTheEndAndThePrunedModelIsTheFirstOnes) {
-  const std::size_t heads = 4;
-  ASSERT_EQ(anatomy().random.size(), 2u);
-  std::vector<HeadId> by_gradient;
-  std::vector<HeadImportance> importance = heads::gradient_importance(
-      context_, *anatomy().course.model, exam::make_material(*anatomy().course.task).ranking);
-  std::stable_sort(importance.begin(), importance.end(),
-                   [](const auto& a, const auto& b) { return a.normalised < b.normalised; });
-  for (const HeadImportance& head : importance) by_gradient.push_back(head.id);
-  const auto order_of = [](const PruneCurve& curve) {
-    std::vector<HeadId> order;
-    for (const PruneStep& step : curve.steps) order.push_back(step.removed);
-    return order;
-  };
-  EXPECT_EQ(order_of(anatomy().one_shot), by_gradient);
-  EXPECT_EQ(order_of(anatomy().iterative).front(), by_gradient.front());
-  EXPECT_NE(order_of(anatomy().random[0]), order_of(anatomy().random[1]));
-  for (const PruneCurve* curve : {&anatomy().iterative, &anatomy().one_shot, &anatomy().random[1]}) {
-    EXPECT_EQ(curve->steps.size(), heads);
-    EXPECT_EQ(curve->steps.back().accuracy, anatomy().iterative.steps.back().accuracy) << "all are gone";
-  }
-  EXPECT_EQ(anatomy().pruned->config().head_count(),
-            static_cast<std::int64_t>(heads - anatomy().iterative.within_budget));
+TEST_F(TinyStudy, ThePrunedModelHasLostTheHeadsThatMayGo) {
+  const Contender& contender = grammar().dissected();
   EXPECT_TRUE(pruned_is_there_);
-}
-
-TEST_F(TinyStudy, SavingsAreJudgedOnSequencesOfTheirOwn) {
-  Anatomy& one = results_->anatomies[0];
-  measure_saving(context_, one);
-  const exam::Material fresh = exam::make_material(*one.course.task, {.seed = 2});
-  EXPECT_EQ(one.saving.before.accuracy, model::score(context_, *one.course.model, fresh.reporting).accuracy());
-  EXPECT_EQ(one.saving.after.accuracy, model::score(context_, *one.pruned, fresh.reporting).accuracy());
-  EXPECT_EQ(one.saving.before.heads, 4);
-  EXPECT_EQ(one.saving.after.parameters, one.pruned->parameter_count());
+  EXPECT_EQ(contender.removals[0].ranked.steps.size(), 8u) << "to the end, to be drawn";
+  EXPECT_EQ(anatomy().parameters, course().model->parameter_count());
+  const auto smaller = heads::without_heads(*course().model, contender.removals[0].ranked.removed());
+  EXPECT_EQ(anatomy().pruned_parameters, smaller->parameter_count());
 }
 
 TEST_F(TinyStudy, ThePageShowsWhatTheModelsDo) {
   const std::vector<report::Model> shown = models(context_, *results_);
-  ASSERT_EQ(shown.size(), 4u);
+  ASSERT_EQ(shown.size(), 5u);
   EXPECT_EQ(shown[0].name, "repeat, two layers");
-  EXPECT_EQ(shown[1].name, "grammar, 4 heads");
-  EXPECT_EQ(shown[2].name, "repeat, one layer");
-  EXPECT_EQ(shown[3].name, "repeat of fixed length, two layers");
+  EXPECT_EQ(shown[1].name, "classify, 8 heads");
+  EXPECT_EQ(shown[2].name, "grammar, 8 heads");
+  EXPECT_EQ(shown[3].name, "repeat, one layer");
+  EXPECT_EQ(shown[4].name, "repeat of fixed length, two layers");
   const exam::Examination& examination = anatomy().examination;
-  const std::vector<HeadId> gone = anatomy().iterative.removed();
-  ASSERT_EQ(shown[1].heads.size(), 4u);
-  for (std::size_t n = 0; n < 4; ++n) {
-    const report::Head& head = shown[1].heads[n];
+  const std::vector<HeadId> gone = grammar().dissected().removals[0].ranked.removed();
+  ASSERT_EQ(shown[2].heads.size(), 8u);
+  for (std::size_t n = 0; n < 8; ++n) {
+    const report::Head& head = shown[2].heads[n];
     const HeadImportance& importance = examination.importance[n];
     EXPECT_EQ(head.layer, static_cast<int>(importance.id.layer));
     EXPECT_EQ(head.head, static_cast<int>(importance.id.head));
@@ -377,15 +442,15 @@ TEST_F(TinyStudy, ThePageShowsWhatTheModelsDo) {
         {"on itself", mean(Statistic::self_weight, Statistic::self_rows)},
         {"on the key before", mean(Statistic::previous_weight, Statistic::previous_rows)},
         {"mean distance", mean(Statistic::distance, Statistic::rows)},
-        {"adds to the logit of the right word", importance.logit.mean}};
+        {"adds to the logit of the right answer", importance.logit.mean}};
     EXPECT_EQ(head.statistics, statistics);
   }
   EXPECT_EQ(shown[0].samples.size(), 2u);
-  EXPECT_EQ(shown[1].samples.size(), 4u);
+  EXPECT_EQ(shown[2].samples.size(), 4u);
   EXPECT_EQ(shown[0].note, "Trained on random segments of 8 to 32 tokens, repeated.");
-  EXPECT_EQ(shown[1].note, "Trained on sentences from a grammar whose links are known.");
-  EXPECT_EQ(shown[2].note, "The same task with one layer.");
-  EXPECT_EQ(shown[3].note, "All segments have 32 tokens, so looking back a fixed distance is enough.");
+  EXPECT_EQ(shown[2].note, "The task: " + course().task->summary() + ".");
+  EXPECT_EQ(shown[3].note, "The same task as the first, with one layer.");
+  EXPECT_EQ(shown[4].note, "All segments have 32 tokens, so looking back a fixed distance is enough.");
   for (const report::Model& model : shown) {
     for (const report::Sample& text : model.samples) {
       ASSERT_GT(text.tokens.size(), 6u);
@@ -426,18 +491,18 @@ TEST(Page, SaysWhatItIsAbout) {
 
 // Weights of a head over a text: every row adds up to 1 and sees nothing that comes later; no two heads are the same.
 TEST_F(TinyStudy, SamplesHoldTheWeightsOfEveryHead) {
-  const report::Model shown = models(context_, *results_)[1];
+  const report::Model shown = models(context_, *results_)[2];
   for (std::size_t number = 0; number < shown.samples.size(); ++number) {
     const report::Sample& sample = shown.samples[number];
     const train::Sequence sequence =
-        anatomy().course.task->sequence(train::Split::validation, 99, static_cast<std::int64_t>(number));
+        course().task->sequence(train::Split::validation, 99, static_cast<std::int64_t>(number));
     const std::size_t T = std::min<std::size_t>(sequence.tokens.size(), 40);
     ASSERT_EQ(sample.tokens.size(), T);
-    for (std::size_t t = 0; t < T; ++t)
-      EXPECT_EQ(sample.tokens[t], anatomy().course.task->token_text(sequence.tokens[t]));
-    EXPECT_EQ(sample.heads, (std::vector<std::pair<int, int>>{{0, 0}, {0, 1}, {1, 0}, {1, 1}}));
-    ASSERT_EQ(sample.weights.size(), 4 * T * T);
-    for (std::size_t row = 0; row < 4 * T; ++row) {
+    for (std::size_t t = 0; t < T; ++t) EXPECT_EQ(sample.tokens[t], course().task->token_text(sequence.tokens[t]));
+    ASSERT_EQ(sample.heads.size(), 8u);
+    EXPECT_EQ(sample.heads[5], (std::pair<int, int>{0, 5}));
+    ASSERT_EQ(sample.weights.size(), 8 * T * T);
+    for (std::size_t row = 0; row < 8 * T; ++row) {
       double sum = 0;
       for (std::size_t key = 0; key < T; ++key) {
         sum += static_cast<double>(sample.weights[row * T + key]);
@@ -449,7 +514,7 @@ TEST_F(TinyStudy, SamplesHoldTheWeightsOfEveryHead) {
       return std::vector<float>(sample.weights.begin() + static_cast<std::ptrdiff_t>(n * T * T),
                                 sample.weights.begin() + static_cast<std::ptrdiff_t>((n + 1) * T * T));
     };
-    for (std::size_t n = 1; n < 4; ++n) EXPECT_NE(head(n), head(n - 1));
+    for (std::size_t n = 1; n < 8; ++n) EXPECT_NE(head(n), head(n - 1));
   }
 }
 

@@ -9,8 +9,10 @@ from page import SIZES, THEMES, PageTest
 
 FOLDER = pathlib.Path(sys.argv[2]).resolve()
 PageTest.chromium, PageTest.address = sys.argv[1], (FOLDER / 'report.html').as_uri()
-FIGURES = ['accuracy-classify', 'damage', 'entropy-classify', 'entropy-copy', 'evolution', 'final-accuracy', 'formation',
-           'heads-grammar', 'heads-repeat', 'importance', 'loss-classify', 'loss-copy', 'pruning']
+TASKS = ['copy', 'classify', 'grammar']
+FIGURES = [f'{kind}-{task}' for kind in ('accuracy', 'entropy', 'survivors') for task in TASKS] + [
+    'alone', 'damage', 'entropy-loss', 'entropy-steps', 'evolution', 'formation', 'heads-grammar', 'heads-repeat', 'pruning',
+    'removal']
 
 
 class Study(PageTest):
@@ -37,16 +39,17 @@ class Study(PageTest):
     def test_a_question_after_the_other_each_task_by_an_example(self):
         tab = self.tab()
         sections = tab.run("[...document.querySelectorAll('main > section:not([hidden]) > h2')].map((e) => e.textContent)")
-        self.assertEqual(sections, ['Heads', 'What stands out?', 'Do more heads help?',
+        self.assertEqual(sections, ['What stands out?', 'Do more heads help?',
                                     'Do many heads look more narrowly than few?', 'How do heads learn to copy?',
-                                    'What does each head do?', 'Which heads can go?', 'What do the survivors see?', 'Tables'])
+                                    'What does each head do?', 'Which heads can go?', 'What do the survivors see?', 'Heads',
+                                    'Tables'])
         self.assertEqual(tab.run("[...document.querySelectorAll('nav a')].map((e) => e.textContent)"), sections)
         tasks = tab.run("""[...document.querySelectorAll('.example')].map((e) => [e.querySelector('b').textContent,
             e.querySelector('.case').textContent, [...e.querySelectorAll('mark')].map((m) => m.textContent)])""")
-        self.assertEqual([task for task, *_ in tasks], ['repeat', 'copy', 'classify', 'grammar'])
-        _, copied, again = tasks[1]
+        self.assertEqual([task for task, *_ in tasks], ['repeat', 'grammar', 'copy', 'classify'])
+        _, copied, again = tasks[2]
         self.assertEqual(copied.split(), ['BOS', *again, 'SEP', *again])
-        self.assertRegex(tasks[2][1], r'→ class [0-7]$')
+        self.assertRegex(tasks[3][1], r'→ class [0-7]$')
         # Above every figure there is an example.
         self.assertTrue(tab.run("""[...document.querySelectorAll('figure')].every((figure) =>
             document.querySelector('.example').compareDocumentPosition(figure) & Node.DOCUMENT_POSITION_FOLLOWING)"""))
@@ -82,16 +85,18 @@ class Study(PageTest):
         two, one = study['formation']['two_layers'][0], study['formation']['one_layer'][0]
         self.assertGreater(two['steps'][-1]['accuracy'], one['steps'][-1]['accuracy'] + 0.5)
         self.assertIn(f"two layers reach {100 * two['steps'][-1]['accuracy']:.1f} %", text)
-        anatomy = study['anatomy'][0]
-        self.assertIn(f"{anatomy['relations']['predicts subject-verb']['accuracy'] * 100:.1f} %", text)
-        gone = anatomy['pruning']['iterative']['within_budget']
-        self.assertIn(f"Of 16 heads, {gone} can be removed", text)
+        grammar = study['tasks']['grammar']
+        self.assertIn(f"{grammar['anatomies'][0]['relations']['predicts subject-verb']['accuracy'] * 100:.1f} %", text)
+        eight, sixteen = grammar['contenders'][3:]
+        gone = [one['seeds'][0]['removal']['ranked']['within_budget'] / one['heads'] for one in (eight, sixteen)]
+        self.assertIn(f"On “grammar”, for at most one point of accuracy {100 * gone[0]:.1f} % of 8 heads can go", text)
+        self.assertIn(f"{100 * sum(gone) / 2:.1f} % on grammar", text)
         fixed = study['formation']['fixed_length'][0]
         self.assertGreater(fixed['naive_induction_score'], 0.8)
         self.assertLess(fixed['induction_score'], 0.2)
 
     def test_models_are_there(self):
-        for name in ('copy-16', 'classify-1', 'repeat', 'repeat-one-layer', 'repeat-fixed', 'grammar', 'grammar-pruned'):
+        for name in ('copy-16', 'classify-1', 'repeat', 'repeat-one-layer', 'repeat-fixed', 'grammar-8', 'grammar-8-pruned'):
             for file in ('config.json', 'model.safetensors', 'run.json'):
                 self.assertTrue((FOLDER / 'models' / name / file).is_file(), f'{name}/{file}')
 
