@@ -191,5 +191,19 @@ TEST(Blocks, TakeTheMemoryOfTheFile) {
 #endif
 }
 
+// What the file says of epsilon and of the base of rotary positions; both may be left out.
+TEST(Blocks, AreReadWithTheNumbersBesideThem) {
+  const io::Scratch scratch;
+  QuantisedModel plain{.layers = 1}, other{.layers = 1};
+  other.numbers = {{"attention.layer_norm_rms_epsilon", 2e-3f}, {"rope.freq_base", 500}};
+  plain.write(scratch / "plain.gguf");
+  other.write(scratch / "other.gguf");
+  const Config without = load(scratch / "plain.gguf")->config(), with = load(scratch / "other.gguf")->config();
+  EXPECT_EQ(without.epsilon, 1e-5);
+  EXPECT_EQ(without.rotary_base, 10000);
+  EXPECT_EQ(with.epsilon, static_cast<double>(2e-3f));
+  EXPECT_EQ(with.rotary_base, 500);
+}
+
 }  // namespace
 }  // namespace polyhead::model

@@ -128,6 +128,17 @@ TEST_F(Sample, OfEqualTokensTheLowerNumbersComeFirst) {
   }
 }
 
+// The share of a token begins where that of the one before it ends.
+TEST_F(Sample, ADrawAtAnEdgeIsOfTheNextToken) {
+  Tensor logits = Tensor::zeros({6, 4}, DType::f32), draws = Tensor::zeros({6}, DType::f64),
+         tokens = Tensor::zeros({6}, DType::i32);
+  const double at[] = {0, 0.25, 0.5, 0.75, std::nextafter(0.25, 0), std::nextafter(1.0, 0)};
+  std::copy(std::begin(at), std::end(at), draws.as<double>());
+  ops::sample(context_, "draw", logits, {.temperature = 1}, draws, tokens);
+  const Tokens found(tokens.as<std::int32_t>(), tokens.as<std::int32_t>() + 6);
+  EXPECT_EQ(found, (Tokens{0, 1, 2, 3, 0, 3}));
+}
+
 TEST_F(Sample, OnlyWhatTheContextHoldsCounts) {
   const Tokens longer{4, 4, 0, 1, 2, 3, 4, 0}, tail(longer.end() - 6, longer.end());
   for (std::uint64_t index = 0; index < 20; ++index) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/blocks.h"
@@ -16,6 +17,7 @@ struct QuantisedModel {
   // v as in llama.cpp's mixtures, where it often has more bits than q and k.
   BlockType tokens = BlockType::q8_0, matrices = BlockType::q4_k, values = BlockType::q6_k;
   bool tied = true;
+  std::vector<std::pair<std::string, float>> numbers{};  // further keys of the architecture
 
   void write(const std::filesystem::path& path) const {
     std::vector<Stored> tensors;
@@ -76,12 +78,15 @@ struct QuantisedModel {
         {"block_count", layers},         {"embedding_length", width},           {"attention.head_count", heads},
         {"feed_forward_length", hidden}, {"attention.head_count_kv", kv_heads}, {"context_length", context},
         {"vocab_size", vocabulary}};
-    constexpr std::uint32_t kUint32 = 4, kText = 8;
+    constexpr std::uint32_t kUint32 = 4, kFloat32 = 6, kText = 8;
     out << "GGUF";
-    put(out, std::uint32_t{3}), put(out, std::uint64_t{tensors.size()}), put(out, std::uint64_t{std::size(keys) + 1});
+    put(out, std::uint32_t{3}), put(out, std::uint64_t{tensors.size()}), put(out, std::uint64_t{std::size(keys) + numbers.size() + 1});
     put_text(out, "general.architecture"), put(out, kText), put_text(out, "llama");
     for (const auto& [name, number] : keys) {
       put_text(out, std::string("llama.") + name), put(out, kUint32), put(out, number);
+    }
+    for (const auto& [name, number] : numbers) {
+      put_text(out, "llama." + name), put(out, kFloat32), put(out, number);
     }
     std::uint64_t at = 0;
     for (const Stored& tensor : tensors) {
