@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "heads/importance.h"
 #include "heads/roles.h"
 #include "heads/sinks.h"
 
@@ -336,7 +337,7 @@ TEST(Sinks, AreCountedBySequenceAndHead) {
   }
   sequences[0] = row_of({5, 1, 4, 1, 0, 2, 2, 3});
   sequences.push_back(row_of({1, 2, 3, 4, 5, 0, 1, 2, 3, 3, 1, 1, 0, 0, 4, 5}, 2));
-  std::vector<double> alphas;  // by the weights themselves
+  std::vector<double> alphas;  // of two heads of each sequence, by the weights themselves
   for (const Tensor& tokens : sequences) {
     autograd::Tape tape(context, false);
     model::PassOptions options;
@@ -350,12 +351,19 @@ TEST(Sinks, AreCountedBySequenceAndHead) {
     }
   }
   ASSERT_EQ(alphas.size(), 6u);
-  std::sort(alphas.begin(), alphas.end());
+  std::vector<double> sorted = alphas;
+  std::sort(sorted.begin(), sorted.end());
   for (std::size_t n = 0; n + 1 < 6; ++n) {
-    ASSERT_GT(alphas[n + 1] - alphas[n], 1e-4) << n;
-    EXPECT_NEAR(sink_share(context, model, sequences, (alphas[n] + alphas[n + 1]) / 2).mean,
-                static_cast<double>(5 - n) / 6, 1e-12)
-        << n;
+    ASSERT_GT(sorted[n + 1] - sorted[n], 1e-4) << n;
+    const double epsilon = (sorted[n] + sorted[n + 1]) / 2;
+    std::vector<double> shares;
+    for (std::size_t at = 0; at < 6; at += 2) {
+      shares.push_back(static_cast<double>((alphas[at] > epsilon) + (alphas[at + 1] > epsilon)) / 2);
+    }
+    const Estimate found = sink_share(context, model, sequences, epsilon), expected = estimate(shares);
+    EXPECT_NEAR(found.mean, static_cast<double>(5 - n) / 6, 1e-12) << n;
+    EXPECT_NEAR(found.low, expected.low, 1e-12) << n;
+    EXPECT_NEAR(found.high, expected.high, 1e-12) << n;
   }
 }
 

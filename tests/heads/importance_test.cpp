@@ -304,12 +304,13 @@ TEST(Importance, OfAPaddedBatchIsThatOfItsSequences) {
 
 // What W_O makes of the mean of a head, number by number.
 TEST(Means, ShiftAsTheOutputProjectionSays) {
-  const model::Config config = small(4, 4, true);
+  model::Config config = small(4, 4, true);
+  config.layers[0] = {2, 2};
   const model::Transformer model = stirred(config);
   std::vector<Tensor> means;
-  for (int layer = 0; layer < 2; ++layer) {
-    means.push_back(Tensor::empty({16}, DType::f32));
-    for (int n = 0; n < 16; ++n) means.back().as<float>()[n] = static_cast<float>(1 + n + 16 * layer);
+  for (const int width : {8, 16}) {
+    means.push_back(Tensor::empty({width}, DType::f32));
+    for (int n = 0; n < width; ++n) means.back().as<float>()[n] = static_cast<float>(1 + n + width);
   }
   const std::vector<Tensor> shifts = shifts_of(model, means, {{1, 0}, {1, 2}});
   EXPECT_FALSE(shifts[0].present());
