@@ -82,6 +82,12 @@ class Models(unittest.TestCase):
         self.assertIn("induction", str(table))
         self.assertIn("<td>induction</td>", table._repr_html_())
         self.assertEqual(table._repr_html_().count("linear-gradient"), 4 + sum(head.role is not None for head in table))
+        cells = re.findall("<td[^>]*>([^<]*)</td>", table._repr_html_())
+        for n, head in enumerate(table):
+            mean = {name: f"{head.sums[name] / head.sums['rows']:.3f}" for name in ("entropy", "first_weight", "previous_weight")}
+            self.assertNotEqual(mean["first_weight"], mean["previous_weight"])
+            score = f"{head.role_score:.3f}" if head.role else ""
+            self.assertEqual(cells[4 * n : 4 * n + 4], [head.role or "", score, mean["entropy"], mean["first_weight"]])
         importance = self.model.importance(self.examples)
         self.assertGreater(importance[2].zero.mean, 1)
         self.assertAlmostEqual(importance[3].zero.mean, 0, places=5)

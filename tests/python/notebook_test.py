@@ -126,6 +126,7 @@ class Notebook(unittest.TestCase):
         model, texts = self.names["model"], self.names["texts"]
         for error, words, call in (
             (polyhead.ShapeError, "words: expected one for each of 32", lambda: model.page(texts[0], words=["a"])),
+            (polyhead.ShapeError, "words: expected one for each of 32.*found 33", lambda: model.page(texts[0], words=["a"] * 33)),
             (polyhead.ShapeError, "tokens", lambda: model.page(texts)),
             (polyhead.InvalidValueError, "shorter", lambda: model.page(np.zeros(10_000, int))),
             (polyhead.InvalidValueError, "with heads", lambda: model.without(model.heads).page(texts[0])),
