@@ -51,6 +51,7 @@ parity: .venv-parity/ready
 	.venv-parity/bin/python tests/parity/tokenizer_parity.py build/release models/minilm models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/chat_parity.py build/release models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/text_parity.py build/release models/minilm models/smollm2/*.gguf
+	.venv-parity/bin/python tests/parity/replicate_parity.py build/release/cli/polyhead models/minilm
 	.venv-parity/bin/python tests/parity/dlpack_parity.py build/release
 	.venv-parity/bin/python tests/parity/torch_parity.py build/release
 	.venv-parity/bin/python tests/parity/attention_parity.py build/release

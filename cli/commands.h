@@ -93,6 +93,7 @@ struct Command {
 const std::vector<Command>& commands();
 
 Command study_command();
+Command replicate_command();
 Command train_command();
 Command generate_command();
 Command heads_command();

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/numbers.h"
+#include "heads/circuits.h"
 #include "model/memory.h"
 #include "model/score.h"
 #include "ops/on_host.h"
@@ -25,21 +26,6 @@ std::vector<double> last_logits(Context& context, autograd::Tape& tape, const mo
   std::vector<double> numbers(row.as<float>(), row.as<float>() + model.config().vocabulary);
   model::expect_finite(numbers, "the model: after the last token, the logit of token");
   return numbers;
-}
-
-// What head h adds to the residual stream: o [T,H*D] times its columns of W_O [C,H*D]: [1,T,C].
-Tensor written_by(std::int64_t h, const Tensor& o, const Tensor& weight, std::int64_t head_dim) {
-  const std::int64_t T = o.shape()[1], inner = o.shape()[2], C = weight.shape()[0];
-  Tensor written = Tensor::zeros({1, T, C}, DType::f32);
-  for (std::int64_t t = 0; t < T; ++t) {
-    const float* from = o.as<float>() + t * inner;
-    for (std::int64_t c = 0; c < C; ++c) {
-      float& to = written.as<float>()[t * C + c];
-      for (std::int64_t n = h * head_dim; n < (h + 1) * head_dim; ++n)
-        to += from[n] * weight.as<float>()[c * inner + n];
-    }
-  }
-  return written;
 }
 
 void check(const model::Transformer& model, Tokens clean, Tokens corrupted) {

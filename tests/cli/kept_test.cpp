@@ -35,9 +35,9 @@ std::string without_numbers(std::string text) {
 
 const std::filesystem::path kModels = std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/models";
 
-const std::vector<std::string> kCommands{"study",   "train", "generate", "score", "embed",   "heads",
-                                         "serve",   "view",  "prune",    "patch", "compare", "get",
-                                         "inspect", "count", "plan",     "trace", "bench",   "info"};
+const std::vector<std::string> kCommands{"study", "train", "generate", "score",   "embed",    "heads",   "serve",
+                                         "view",  "prune", "patch",    "compare", "get",      "inspect", "count",
+                                         "plan",  "trace", "bench",    "info",    "replicate"};
 
 TEST(KeptOutput, Help) {
   std::vector<std::string> lines{"--help"};

@@ -10,9 +10,9 @@
 namespace polyhead::cli {
 namespace {
 
-const std::vector<std::string> kCommands{"study", "train", "generate", "score", "embed",      "heads",
-                                         "serve", "view",  "prune",    "patch", "compare",    "inspect",
-                                         "count", "trace", "bench",    "info",  "completion", "man"};
+const std::vector<std::string> kCommands{"study", "train", "generate",   "score",   "embed",    "heads", "serve",
+                                         "view",  "prune", "patch",      "compare", "inspect",  "count", "trace",
+                                         "bench", "info",  "completion", "man",     "replicate"};
 
 // The options that a help text lists.
 std::vector<std::string> options_of(const std::string& name) {
