@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Two ranks of one thread beside one process of two threads, and beside torch's DistributedDataParallel over gloo.
+"""Two ranks of one thread beside one process of two threads, and beside torch's DistributedDataParallel and ring over gloo.
 
   cmake --build --preset release --target polyhead_cli polyhead_ranks_bench
   bench/ranks.py --build build/release
-  bench/ranks.py --build build/release --rounds 3 --only ring --json ranks.json
+  bench/ranks.py --build build/release --rounds 5 --only ring --json ranks.json     three times: 15 rounds
 
 Each round runs every side once, in turn, beginning with another one; ratios are paired by round, and R is the lower
-95 % bound of their median. The machine has to be quiet: a round in which others took more than --foreign of the
+95 % bound of their median. Rounds that FILE of --json has from earlier calls count too, if they are of this day and by
+the same programs, so that a machine need not be quiet for long. The machine has to be quiet: a round in which others took more than --foreign of the
 processors is repeated, up to three times as many rounds; then the table says how many were kept though they were not.
-Torch is needed for one row alone, which is left out without it (pip install torch==2.13.0 numpy).
+Torch is needed for three rows alone, which are left out without it (pip install torch==2.13.0 numpy).
 """
 import argparse
+import hashlib
 import json
 import os
 import pathlib
@@ -70,6 +72,10 @@ class Sides:
     def ddp(self):
         return float(run([sys.executable, HERE / "ddp.py", SIZES, STEPS - 1]))
 
+    def context_parallel(self, way):
+        words = [sys.executable, HERE / "context_parallel.py", f"{HEADS},{TOKENS},{WIDTH}", way, CALLS]
+        return min(float(line) for line in run(words).split())
+
 
 def cells(sides):
     """Name: what is to be as fast, beside what, and the bar."""
@@ -86,6 +92,10 @@ def cells(sides):
         import torch
         found[f"training step, 2 parts beside DistributedDataParallel of torch {torch.__version__}"] = (
             lambda: sides.step(two, 1, "--parts", 2), sides.ddp, 1.3)
+        for way in ("forward", "backward"):
+            name = "ring attention" + (", forward and back" if way == "backward" else "")
+            found[f"{name}, beside the ring of torch {torch.__version__}"] = (
+                lambda way=way: sides.ring(two, 1, way), lambda way=way: sides.context_parallel(way), 1.3)
     except ImportError:
         progress("left out: no torch here")
     return found
@@ -96,6 +106,12 @@ def busy():
     with open("/proc/stat") as lines:
         user, nice, system, _, _, irq, soft, steal = map(int, next(lines).split()[1:9])
     return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK"), sum(os.times()[:4])
+
+
+def of_programs(build):
+    """What earlier rounds must have been measured with: the day, and the bytes of both programs."""
+    sums = [hashlib.sha256((build / name).read_bytes()).hexdigest()[:16] for name in ("cli/polyhead", "bench/polyhead_ranks_bench")]
+    return [time.strftime("%Y-%m-%d"), *sums]
 
 
 def measure(cell, rounds, foreign):
@@ -128,27 +144,31 @@ def main():
     parser.add_argument("--only", action="append", default=[], help="cells whose name contains this")
     parser.add_argument("--json", type=pathlib.Path, help="the times of every round")
     o = parser.parse_args()
-    rows, bars, raw = [], [], {}
+    rows, bars, raw, programs = [], [], {}, of_programs(o.build)
+    if o.json and o.json.exists():
+        earlier = json.loads(o.json.read_text())
+        raw = earlier["cells"] if earlier["programs"] == programs else {}
     with tempfile.TemporaryDirectory() as folder:
         for name, cell in cells(Sides(o.build.resolve(), o.mpirun, pathlib.Path(folder))).items():
             if o.only and not any(part in name for part in o.only):
                 continue
-            times, beside, disturbed = measure(cell, o.rounds, o.foreign)
+            found = dict(zip(("ranks", "beside", "disturbed"), measure(cell, o.rounds, o.foreign)))
+            raw[name] = {key: raw[name][key] + some for key, some in found.items()} if name in raw else found
+            times, beside, disturbed = raw[name].values()
             paired = ratios(beside, times)
             rows.append([name, *(f"{statistics.median(some):.3f}" for some in (times, beside)),
-                         f"{statistics.median(paired):.2f}", f"{lower_bound(paired):.2f}", disturbed])
+                         f"{statistics.median(paired):.2f}", f"{lower_bound(paired):.2f}", len(paired), disturbed])
             bars.append((name, cell[2], f"{lower_bound(paired):.2f}", lower_bound(paired) >= cell[2]))
-            raw[name] = {"ranks": times, "beside": beside, "disturbed": disturbed}
             progress(" ".join(map(str, rows[-1])))
     facts = machine()
-    notes = [f"{facts['processor']}, {facts['cores']} processors, {facts['memory']}, {facts['kernel']}; {o.rounds} rounds; "
-             f"the model of training and of the scan is {SIZES}, attention has {HEADS} heads of {WIDTH} columns. Rounds that "
+    notes = [f"{facts['processor']}, {facts['cores']} processors, {facts['memory']}, {facts['kernel']}, "
+             f"{time.strftime('%Y-%m-%d')}; the model of training and of the scan is {SIZES}, attention has {HEADS} heads of {WIDTH} columns. Rounds that "
              "others disturbed were repeated, and those in the last column kept."]
     family = Family("ranks", "Ranks: two of one thread, beside one process of two", ["", "ranks: s", "beside: s", "median",
-                                                                                   "R", "disturbed"], rows, bars, [], notes, raw)
+                                                                                   "R", "rounds", "disturbed"], rows, bars, [], notes, raw)
     print(to_text(family))
     if o.json:
-        o.json.write_text(json.dumps({"date": family.date, "machine": facts, "cells": raw}, indent=1))
+        o.json.write_text(json.dumps({"date": family.date, "programs": programs, "machine": facts, "cells": raw}, indent=1))
     return 0 if family.passed() else 1
 
 
