@@ -44,9 +44,9 @@ TEST(Chat, ChatMl) {
   const std::string system = "<|im_start|>system\nBe brief.<|im_end|>\n";
   EXPECT_EQ(said(kChatMl, with_system(kTalk), false), system + talk);
   // A system message of its own, unless there is one; what comes after add_generation_prompt begins an answer.
-  const std::string own = R"({{ '<|im_start|>system\nBe brief.<|im_end|>\n' }})" + kChatMl +
+  const std::string own = R"({{ '<|im_start|>system\nBe\tbrief.<|im_end|>\n' }})" + kChatMl +
                           R"({% if add_generation_prompt %}{{ '<|im_start|>assistant\n<think>\n' }}{% endif %})";
-  EXPECT_EQ(said(own), system + talk + "<|im_start|>assistant\n<think>\n");
+  EXPECT_EQ(said(own), "<|im_start|>system\nBe\tbrief.<|im_end|>\n" + talk + "<|im_start|>assistant\n<think>\n");
   EXPECT_EQ(said(own, with_system(kTalk), false), system + talk);
 }
 
