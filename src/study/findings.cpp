@@ -58,7 +58,11 @@ std::string on_speed(const std::vector<Contender>& contenders) {
   text += found.rises()   ? "more heads need more steps to reach 99 %"
           : found.falls() ? "more heads need fewer steps to reach 99 %"
                           : "the steps to 99 % show no trend with the number of heads";
-  return text + " (" + in_words(found) + "): " + steps + ".";
+  const bool some_never = std::any_of(contenders.begin(), contenders.end(), [](const Contender& contender) {
+    return contender.solved() < contender.courses.size();
+  });
+  return text + " (" + in_words(found) + "): " + steps + "." +
+         (some_never ? " Runs that do not get there count as slowest." : "");
 }
 
 // "On “copy”, at 0.05 nats, heads attend more broadly the more there are (…): 0.41 with 1 head, 0.62 with 16 heads."
