@@ -425,29 +425,5 @@ TEST_P(Models, ParametersAreCountedWithoutMakingThem) {
   EXPECT_EQ(parameter_count(config_), static_cast<double>(Transformer(config_).parameter_count()));
 }
 
-// Nothing else in this model has an epsilon.
-TEST(Transformer, TheEpsilonIsThatOfHeadNormsToo) {
-  Config config = make_config(Kind::gpt, 1, 8, 2);
-  config.vocabulary = 7;
-  config.context = 6;
-  config.norm = Norm::none;
-  config.feed_forward = FeedForward::none;
-  config.qk_norm = true;
-  Context context(1);
-  std::vector<Tensor> logits;
-  for (const double epsilon : {1e-5, 0.5}) {
-    config.epsilon = epsilon;
-    Transformer model(config, 3);
-    stir(model);
-    Tape tape(context, false);
-    logits.push_back(clone(context, tape.value(model.forward(tape, tokens_for(config, 1, 5)))));
-  }
-  double apart = 0;
-  for (std::int64_t n = 0; n < logits[0].view().count(); ++n) {
-    apart = std::max(apart, static_cast<double>(std::abs(logits[0].as<float>()[n] - logits[1].as<float>()[n])));
-  }
-  EXPECT_GT(apart, 1e-3);
-}
-
 }  // namespace
 }  // namespace polyhead::model

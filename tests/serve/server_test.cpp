@@ -62,12 +62,13 @@ class Client {
   bool connected_ = false;
 };
 
+std::uint16_t port_of(const std::string& address) {
+  return static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+}
+
 class Served : public testing::Test {
  protected:
-  std::uint16_t port() const {
-    const std::string& address = server_.address();
-    return static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
-  }
+  std::uint16_t port() const { return port_of(server_.address()); }
   std::string host() const { return "127.0.0.1:" + std::to_string(port()); }
   std::string path() const { return server_.address().substr(server_.address().find('/', 7)); }
 
@@ -305,12 +306,18 @@ TEST_F(Served, APortInUseIsSaid) {
             "input [serve] host: expected an address such as 127.0.0.1, found 'nowhere'");
 }
 
-// In brackets, as browsers write it; with the token that was asked for.
+// In brackets, as browsers write it; with the token that was asked for, and with the port.
 TEST_F(Served, HasAnAddressOfIPv6) {
-  const Server other(desk_, {.host = "::1", .token = "mine"});
-  EXPECT_TRUE(other.address().starts_with("http://[::1]:")) << other.address();
-  EXPECT_TRUE(other.address().ends_with("/mine/")) << other.address();
-  EXPECT_FALSE(other.address().ends_with(":0/mine/")) << "the port that the system chose";
+  const ServerOptions options{.host = "::1", .token = "mine"};
+  std::string address;
+  {
+    const Server other(desk_, options);
+    address = other.address();
+  }
+  EXPECT_TRUE(address.starts_with("http://[::1]:")) << address;
+  EXPECT_TRUE(address.ends_with("/mine/")) << address;
+  EXPECT_FALSE(address.ends_with(":0/mine/")) << "the port that the system chose";
+  EXPECT_EQ(Server(desk_, {.host = options.host, .port = port_of(address), .token = options.token}).address(), address);
 }
 
 TEST_F(Served, EndsWhileQuestionsWait) {
@@ -320,7 +327,7 @@ TEST_F(Served, EndsWhileQuestionsWait) {
     Desk desk({{*model.observer, "m"}}, 64);
     Server second(desk);
     const std::string& address = second.address();
-    const auto at = static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+    const std::uint16_t at = port_of(address);
     for (int n = 0; n < 20; ++n) {
       waiting.push_back(std::make_unique<Client>(at));
       waiting.back()->say("POST " + address.substr(address.find('/', 7)) +
