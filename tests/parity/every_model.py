@@ -15,8 +15,10 @@ with sdpa instead of eager: some mean another thing by padding.
 
 import argparse
 import json
+import math
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -24,7 +26,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-SECONDS, MOST_PARAMETERS, MEMORY = 600, 30_000_000, 10 << 30
+SECONDS, MOST_PARAMETERS, MEMORY = 300, 30_000_000, 10 << 30  # seconds of a processor, for each
 
 # Those of `make parity`: of all kinds, and what is to become of each.
 CHOSEN = {
@@ -52,11 +54,12 @@ def worker():
 
     for line in sys.stdin:
         kind, role, name = json.loads(line)
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + SECONDS, resource.RLIM_INFINITY))
         print(json.dumps([kind, role, *trial.judge(kind, role, name, MOST_PARAMETERS)]), file=out, flush=True)
 
 
 class Worker:
-    """A process that tries models; a new one after a crash or a hang."""
+    """A process that tries models; a new one after a crash, or where one took too long."""
 
     def __init__(self):
         self.process = None
@@ -68,20 +71,18 @@ class Worker:
     def ask(self, task):
         if self.process is None:
             self.start()
-        timer = threading.Timer(SECONDS, self.process.kill)
-        timer.start()
         try:
             self.process.stdin.write(json.dumps(task) + "\n")
             self.process.stdin.flush()
             answer = self.process.stdout.readline()
         except BrokenPipeError:
             answer = ""
-        expired = not timer.is_alive()
-        timer.cancel()
         if answer:
             return json.loads(answer)
         code, self.process = self.process.wait(), None
-        return [*task[:2], "unbuilt" if expired else "crashed", f"took more than {SECONDS} s" if expired else f"the process ended with {code}"]
+        if code == -signal.SIGXCPU:
+            return [*task[:2], "unbuilt", f"took more than {SECONDS} s of a processor"]
+        return [*task[:2], "crashed", f"the process ended with {code}"]
 
 
 def run(tasks, jobs, verbose):

@@ -22,11 +22,16 @@ _EXPERTS = {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 32}
 _VIBEVOICE = {"depths": [1, 1, 1, 1, 1, 1, 1], "num_filters": 4}
 _ROPES = {kind: {"rope_type": "default", "rope_theta": 10000.0} for kind in ("sliding_attention", "full_attention")}
 _STEP = {"sliding_window": 5, "layer_types": ["full_attention", "sliding_attention"], "rope_parameters": _ROPES}
+_ASSISTS = {"text_config.num_kv_shared_layers": 2}
 _SAM_VIT = {"window_size": 2, "global_attn_indexes": [1]}
 
 OVERRIDES = {
     "bamba": {"attn_layer_indices": [1]},
     "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"]},
+    "lw_detr": {"projector_scale_factors": [1.0], "projector_in_channels": [32], "projector_out_channels": 32, "num_feature_levels": 1,
+                "decoder_cross_attention_heads": 4, "backbone_config.num_windows": 4, "backbone_config.num_windows_side": 2,
+                "backbone_config.window_block_indices": [0], "backbone_config._out_features": ["stage1", "stage2"],
+                "backbone_config._out_indices": [1, 2], "backbone_config.stage_names": ["stem", "stage1", "stage2"]},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
     "falcon_h1": {"mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16},
     "recurrent_gemma": {"block_types": ["recurrent", "attention"], "attention_window_size": 5},
@@ -75,16 +80,19 @@ OVERRIDES = {
     "deimv2": _DETECTS,
     "rt_detr": _DETECTS,
     "rt_detr_v2": _DETECTS,
-    "pp_doclayout_v3": _DETECTS,
+    "pp_doclayout_v3": {**_DETECTS, "x4_feat_dim": 16},
     "pp_doclayout_v4": _DETECTS,
     "hgnet_v2": _HGNET,
     "rt_detr_resnet": _CHANNELS,
     "dbrx": {"attn_config.rope_theta": 10000.0, "attn_config.clip_qkv": 8.0},
     "deepseek_ocr2_text": {"mlp_layer_types": ["dense", "sparse"], "n_group": 1, "topk_group": 1},
     "diffusion_gemma_text": _EXPERTS,
+    "emu3": {"vocabulary_map": {"<image>": 4, "<|extra_200|>": 3, "<|visual token 000000|>": 5, "<|visual token 000001|>": 6}},
     "emu3_vqgan": {"base_channels": 32, "codebook_size": 64},
     "florence_vision": {"embed_dim": [32, 32, 32, 32], "depths": [1, 1, 1, 1], "num_heads": [2, 2, 2, 2], "num_groups": [2, 2, 2, 2]},
+    "gemma4_assistant": {**_ASSISTS, "text_config.hidden_size_per_layer_input": 0},
     "gemma4_audio": {"input_feat_size": 16},
+    "gemma4_unified_assistant": _ASSISTS,
     "janus_vqgan": {"base_channels": 32, "num_embeddings": 64, "num_patches": 2},
     "kosmos-2": {"latent_query_num": 6},
     "llama4_vision_model": {"intermediate_size": 128, "projector_input_dim": 32},
@@ -94,8 +102,12 @@ OVERRIDES = {
     "neomme": {"head_dim": 16},
     "perceiver": {"d_latents": 32, "num_self_attends_per_block": 2, "num_blocks": 1, "num_self_attention_heads": 4},
     "pix2struct_text_model": {"initializer_range": 0.02},
+    "muse_spark_audio": {"num_hidden_layers": 4, "hidden_sizes": [16, 16, 32, 32], "depths": [1, 1, 1, 1]},
+    "nemotron_asr_streaming_encoder": {"default_num_lookahead_tokens": 1},
+    "pp_formulanet_vision": _SAM_VIT,
     "pop2piano": {"use_cache": False},
     "qwen2_5_omni_audio_encoder": {"n_window": 50},
+    "qwen2_5_omni_bigvgan": {"upsample_initial_channel": 64},
     "sapiens2": {"num_key_value_heads_per_layer": [4, 2]},
     "shieldgemma2": {"yes_token_index": 7, "no_token_index": 8},
     "step3p5": _STEP,
@@ -113,6 +125,10 @@ OVERRIDES = {
                               "depthwise_multiplier": 1},
     "qwen4_exp_text": {"indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 8, "indexer_budget": 8,
                        "indexer_compress_ratio": 2},
+    "rag": {"n_docs": 2,
+            "question_encoder": hf.DPRConfig(vocab_size=99, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=64),
+            "generator": hf.BartConfig(vocab_size=99, d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4,
+                                       decoder_attention_heads=4, encoder_ffn_dim=64, decoder_ffn_dim=64, max_position_embeddings=128)},
     "radio": {"patch_dim": 192, "max_img_size": 64},
     "siglip_text_model": {"projection_size": 32},
     "siglip2_text_model": {"projection_size": 32},
@@ -144,9 +160,15 @@ OVERRIDES = {
     "superglue": {"num_hidden_layers": 2},
     "granite_speech5_encoder": {"num_key_value_heads": 4},
     "nemotron3_diarization": {"audio_config.num_key_value_heads": 4},
+    "uvdoc": {"backbone_config._out_features": [f"stage{n}" for n in range(1, 7)], "backbone_config._out_indices": [*range(1, 7)]},
     "vit": {"pooler_output_size": 32},
     "hrm_text": {"use_cache": False},
 }  # fmt: skip
+
+
+# Whose class is not the first that says it takes the config.
+CLASSES = {"pp_formulanet": "PPFormulaNetModel", "pp_chart2table": "GotOcr2ForConditionalGeneration",
+           "pp_ocrv5_mobile_det": "PPOCRV5MobileDetForObjectDetection"}
 
 
 class Draws:
@@ -193,9 +215,30 @@ def _lagged(d):
     return _series(d, past, past_time_features=d.normal(past, wide), future_values=d.normal(4), future_time_features=d.normal(4, wide))
 
 
+def _assists(d):
+    """One token more, and the keys and values of those before it, which another model made."""
+    text = d.config.get_text_config()
+    layers = {kind: text.per_layer_config[number] for number, kind in enumerate(text.layer_types)}
+    return {"inputs_embeds": d.normal(1, 2 * d.config.backbone_hidden_size),
+            "shared_kv_states": {kind: tuple(d.normal(layer.num_key_value_heads, 9, layer.head_dim) for _ in range(2))
+                                 for kind, layer in layers.items()}}
+
+
+def _retrieved(d):
+    """Two texts that were found, beside each."""
+    found = torch.randint(5, 85, (2 * d.batch, 12), generator=d.generator)
+    return {**_text(d), "decoder_input_ids": 5 + d.below(80, 7), "context_input_ids": found, "context_attention_mask": torch.ones_like(found),
+            "doc_scores": d.normal(2)}
+
+
 def _larger_image(d):
     """Of which more than one place is left after all strides."""
     return {"pixel_values": d.normal(3, 96, 96)}
+
+
+def _bright_image(d):
+    """Of which convolutions without norms leave more than nothing."""
+    return {"pixel_values": 100 * d.normal(3, 96, 96)}
 
 
 def _detects(d):
@@ -229,18 +272,25 @@ INPUTS = {
     "moshi_depth": lambda d: {**_text(d), "last_hidden_state": d.normal(12, 32)},
     "t5gemma2_decoder": lambda d: {**_text(d), "encoder_hidden_states": d.normal(9, 32)},
     "dia_decoder": lambda d: {"input_ids": d.below(90, 7, 9), "encoder_hidden_states": d.normal(9, 32)},
-    **dict.fromkeys("detr conditional_detr rt_detr rt_detr_v2 d_fine deimv2 pp_doclayout_v4".split(), _larger_image),
+    **dict.fromkeys("detr conditional_detr d_fine uvdoc pp_ocrv5_mobile_det".split(), _larger_image),
+    **dict.fromkeys("rt_detr rt_detr_v2 deimv2 pp_doclayout_v3 pp_doclayout_v4".split(), _bright_image),
     "mask2former": lambda d: {"pixel_values": d.normal(3, 128, 128)},
     "maskformer": lambda d: {"pixel_values": d.normal(3, 128, 128)},
     "sam3_detr_encoder": _detects,
     "sam3_lite_text_detr_encoder": _detects,
+    **dict.fromkeys(("sam3_detr_decoder", "sam3_lite_text_detr_decoder"), lambda d: {
+        "vision_features": d.normal(16, 32), "text_features": d.normal(6, 32), "vision_pos_encoding": d.normal(16, 32),
+        "text_mask": d.ones(6, dtype=torch.bool), "spatial_shapes": torch.tensor([[4, 4]])}),
+    "sam3_lite_text_mask_decoder": lambda d: {
+        "decoder_queries": d.normal(6, 32), "backbone_features": [d.normal(32, 8, 8), d.normal(32, 4, 4)],
+        "encoder_hidden_states": d.normal(16, 32), "prompt_features": d.normal(6, 32), "prompt_mask": d.ones(6, dtype=torch.bool)},
     "sam2": lambda d: {"pixel_values": d.normal(3, 64, 64)},
     "sam2_vision_model": lambda d: {"pixel_values": d.normal(3, 64, 64)},
     "timesfm2_5": lambda d: {"past_values": d.normal(64), "past_values_padding": torch.zeros(d.batch, 64, dtype=torch.long)},
     "vibevoice_acoustic_tokenizer_encoder": lambda d: {"hidden_states": d.normal(1, 6400)},
     "vibevoice_acoustic_tokenizer_decoder": lambda d: {"hidden_states": d.normal(32, 4)},
-    "minicpmv4_6_vision": lambda d: {"pixel_values": torch.randn((1, 3, 8, 128 * d.batch), generator=d.generator),
-                                     "target_sizes": d.each(4, 4)},
+    **dict.fromkeys(("minicpmv4_6_vision", "minicpmv4_7_vision"),
+                    lambda d: {"pixel_values": torch.randn((1, 3, 8, 128 * d.batch), generator=d.generator), "target_sizes": d.each(4, 4)}),
     "blt_local_encoder": lambda d: {**_text(d), "patch_embeds": d.normal(4, 32), "num_patches": 4,
                                     "patch_ids": d.each(*sorted(x % 4 for x in range(12)))},
     "bridgetower_vision_model": lambda d: {"image": d.normal(3, 32, 32)},
@@ -256,6 +306,7 @@ INPUTS = {
     "mimi_decoder": lambda d: {"latents": d.normal(32, 12)},
     "pocket_tts_audio_tokenizer_decoder": lambda d: {"latents": d.normal(32, 12)},
     "pe_audio_encoder": _channel,
+    "xcodec": _channel,
     "pe_audio": lambda d: {**_text(d), **_channel(d)},
     "vibevoice_acoustic_tokenizer": lambda d: {"input_values": d.normal(1, 6400)},
     "decision_transformer": lambda d: {"states": d.normal(6, 17), "actions": d.normal(6, 4), "rewards": d.normal(6, 1),
@@ -269,6 +320,9 @@ INPUTS = {
     "florence2": lambda d: {**_text(d), "decoder_input_ids": 5 + d.below(80, 7)},
     "fun_asr_nano_encoder": lambda d: {"input_features": d.normal(24, 112), "input_features_mask": d.ones(24)},
     "gemma3n_audio": lambda d: {"audio_mel": d.normal(32, 128), "audio_mel_mask": torch.zeros(d.batch, 32, dtype=torch.bool)},
+    "gemma4_assistant": _assists,
+    "gemma4_unified_assistant": _assists,
+    "rag": _retrieved,
     "gemma4_audio": lambda d: {"input_features": d.normal(32, 128), "attention_mask": d.ones(32, dtype=torch.bool)},
     "gemma4_vision": lambda d: {"pixel_values": d.normal(9, 192), "pixel_position_ids": d.each(*[[x // 3, x % 3] for x in range(9)])},
     "granite_speech5_encoder": lambda d: {"input_features": d.normal(24, 64)},
@@ -291,6 +345,13 @@ INPUTS = {
     "molmo2_vision": lambda d: {"pixel_values": d.normal(16, 192)},
     "molmo2_adapter": lambda d: {"image_features": d.normal(16, 64),
                                  "pooled_patches_idx": torch.randint(0, 16, (4 * d.batch, 4), generator=d.generator)},
+    "muse_spark_audio": lambda d: {"input_values": d.normal(3840)},
+    "nemotron_asr_streaming_encoder": lambda d: {"input_features": d.normal(128, 16)},
+    **dict.fromkeys(("nemotron_asr_streaming", "nemotron3_5_asr"),
+                    lambda d: {"input_features": d.normal(128, 16), "decoder_input_ids": 5 + d.below(80, 1)}),
+    "pp_formulanet": lambda d: {"pixel_values": d.normal(3, 32, 32), "decoder_input_ids": 5 + d.below(80, 7)},
+    **dict.fromkeys("pp_ocrv5_mobile_rec pp_ocrv6_small_rec pp_ocrv6_tiny_rec".split(), lambda d: {"pixel_values": d.normal(3, 96, 160)}),
+    "qwen2_5_omni_bigvgan": lambda d: {"mel_spectrogram": d.normal(32, 12)},
     "muse_glimmer_assistant": lambda d: {"noise_embeds": d.normal(4, 32), "context_hidden_states": d.normal(9, 64)},
     "paddleocr_vl_vision": lambda d: {"pixel_values": torch.randn((1, 16 * d.batch, 3, 8, 8), generator=d.generator),
                                       "grid_thw": d.each(1, 4, 4)},
@@ -323,5 +384,6 @@ INPUTS = {
     "xclip": lambda d: {**_text(d), "pixel_values": d.normal(8, 3, 32, 32)},
     "xclip_vision_model": lambda d: {"pixel_values": torch.randn((8 * d.batch, 3, 32, 32), generator=d.generator)},
     "wav2vec2-bert": lambda d: {"input_features": d.normal(24, 16)},
+    "voxtral_realtime_text": lambda d: {**_text(d), "t_cond": d.normal(1, 32)},
     "voxtral_realtime": lambda d: {**_text(d), "input_features": d.normal(16, 96)},
 }  # fmt: skip

@@ -7,8 +7,8 @@ import re
 
 import torch
 import transformers as hf
+from tiny_kinds import CLASSES, OVERRIDES, Draws
 from tiny_kinds import INPUTS as GIVEN
-from tiny_kinds import OVERRIDES, Draws
 from transformers.models.auto import configuration_auto, modeling_auto
 
 LAYERS, HEADS, WIDTH, VOCABULARY, TOKENS = 2, 4, 32, 99, 12
@@ -130,10 +130,15 @@ class Part(Exception):
 
 def class_of(kind, name):
     """The model class; for a config that no table of transformers has, the first one in its file that takes it."""
-    if name is not None:
-        return getattr(hf, name)
-    config = hf.CONFIG_MAPPING[kind]
-    module = importlib.import_module(config.__module__.replace("configuration_", "modeling_"))
+    config, found = hf.CONFIG_MAPPING[kind], getattr(hf, name or CLASSES.get(kind, ""), None)
+    if found is not None:
+        if found.forward is torch.nn.Module.forward:
+            raise Part(f"{name} is a part of a model, and is not called by itself")
+        return found
+    try:
+        module = importlib.import_module(config.__module__.replace("configuration_", "modeling_"))
+    except ModuleNotFoundError:
+        raise Part(f"{config.__name__} is of a part of a model, and no model is beside it") from None
     own = [x for x in vars(module).values() if inspect.isclass(x) and issubclass(x, hf.PreTrainedModel) and x.__module__ == module.__name__]
     takes = [x for x in own if inspect.signature(x.__init__).parameters.get("config", inspect.Parameter("x", 1)).annotation in (config, config.__name__)]
     takes += [x for x in own if getattr(x, "config_class", None) is config]
