@@ -89,6 +89,9 @@ class Findings(unittest.TestCase):
         self.assertEqual(verdicts(slow, 0.9)[3], "partly")
         self.assertIn("100, 500", findings.formation(slow))
 
+    def test_a_score_climbs_from_where_it_begins(self):
+        self.assertEqual(findings.rise(form(["induction"], [0.125, 0.15, 0.9, 0.95])), [200, 200])
+
     def test_more_heads_that_do_no_worse_are_not_too_many(self):
         made = EVERYTHING | {"tasks": EVERYTHING["tasks"] | {"grammar": EVERYTHING["tasks"]["grammar"] | {
             "contenders": contenders(NEVER, [0.1, 0.8] * 8, 4, 1, {1: 0.6, 8: 0.9, 16: 0.9}.get)}}}
