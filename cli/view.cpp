@@ -6,6 +6,7 @@
 #include "cli/device.h"
 #include "cli/progress.h"
 #include "cli/say.h"
+#include "exam/origins.h"
 #include "exam/page.h"
 #include "io/file.h"
 
@@ -58,14 +59,11 @@ exam::GateList gates_in(const std::string& text) {
 report::Model read(exam::Observer& observer, const std::string& name, const std::string& text,
                    const exam::GateList& gates, std::optional<std::int64_t> layer, Progress& progress) {
   progress.note("reading");
-  const std::vector<std::int32_t> tokens = observer.tokens_of(text, kMostTokens);
-  report::Model model = exam::describe(observer, name, observer.observe(tokens, gates));
   const std::int64_t first = layer.value_or(0), end = layer ? *layer + 1 : std::ssize(observer.model().config().layers);
-  for (std::int64_t at = first; at < end; ++at) {
-    progress.note(fmt::format("weights of layer {}, up to {}", at, end - 1));
-    exam::add_weights(model, observer, tokens, gates, static_cast<std::size_t>(at));
-  }
-  return model;
+  return exam::read_for_page(observer, name, observer.tokens_of(text, kMostTokens), gates,
+                             static_cast<std::size_t>(first), static_cast<std::size_t>(end), [&](std::size_t at) {
+                               progress.note(fmt::format("weights of layer {}, up to {}", at, end - 1));
+                             });
 }
 
 // The text quoted as one word of a shell command.
@@ -111,13 +109,15 @@ void view(const ViewOptions& o) {
   page.lead = exam::in_a_sentence(observer.model());
   if (!gates.empty()) page.about.emplace_back("gates that are not 1", o.off);
   page.about.emplace_back("as a command", command_of(o));
-  page.models.push_back(read(observer, page.title, text, gates, o.layer, *progress));
+  if (o.compare.empty()) page.models.push_back(read(observer, page.title, text, gates, o.layer, *progress));
   if (!o.compare.empty()) {
     progress->note("loading " + o.compare);
     exam::Observer other(context, o.compare);
-    exam::expect_same_shape(observer.model(), other.model());
-    page.models.push_back(
-        read(other, exam::name_of(o.compare), o.versus.empty() ? text : o.versus, gates, o.layer, *progress));
+    const exam::Origins origins(context, observer.model(), other.model());
+    page.models.push_back(read(observer, page.title, text, origins.own(gates, 0), o.layer, *progress));
+    page.models.push_back(read(other, exam::name_of(o.compare), o.versus.empty() ? text : o.versus,
+                               origins.own(gates, 1), o.layer, *progress));
+    for (std::size_t which : {0, 1}) origins.tell(page.models[which], which);
     page.title += " and " + page.models[1].name;
   } else if (!o.versus.empty()) {
     page.models.push_back(read(observer, "second text", o.versus, gates, o.layer, *progress));
@@ -156,7 +156,11 @@ Command view_command() {
                   {"text", "FILE", "the text to read; default: an example", &o->text},
                   {"prompt", "TEXT", "the text itself", &o->prompt},
                   {"versus", "TEXT", "a second text to compare it with", &o->versus},
-                  {"compare", "MODEL", "a second model with as many layers and heads, beside the first", &o->compare},
+                  {"compare", "MODEL",
+                   "a second model, beside the first: with as many layers and heads, or one of the two is what prune "
+                   "left of the "
+                   "other",
+                   &o->compare},
                   {"layer", "N", "the weights of this layer alone; default: of all", &o->layer, {}, 0},
                   {"off", "LIST", "heads that are off, or whose gates are not 1: 0.3,1.2:0.5", &o->off},
                   {"out", "FILE", "the file to write", &o->out},

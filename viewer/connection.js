@@ -15,7 +15,7 @@ export async function ask(what, question, signal) {
       headers: {'Content-Type': 'application/json'}}).catch(() => {
       throw new Error('The server does not answer. Has it ended? Start polyhead serve again.');
     });
-    if (answer.ok) return what === 'head' || what === 'layer' ? new Uint8Array(await answer.arrayBuffer()) : answer.json();
+    if (answer.ok) return what === 'file' ? answer.text() : what === 'head' || what === 'layer' ? new Uint8Array(await answer.arrayBuffer()) : answer.json();
     const {error} = await answer.json().catch(() => ({error: `status ${answer.status}`}));
     if (answer.status !== 503 || tries === 20) throw new Error(error);
     say('The server is busy with other questions …');

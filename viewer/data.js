@@ -6,6 +6,8 @@ export const data = JSON.parse(byId('data').textContent);
 
 export const nameOf = (head) => `Layer ${head.layer} · head ${head.head}`;
 export const keyOf = (head) => `${head.layer}.${head.head}`;
+// By which it is known in another model: of a pruned one, what it was before.
+export const originOf = (head) => head.origin ? head.origin.join('.') : keyOf(head);
 export const keysOf = (sample) => sample.key_tokens || sample.tokens;
 
 // The bytes of text in base64; deflated ones are unpacked.

@@ -13,7 +13,7 @@ import {drawing, letters, save} from './save.js';
 import {currentModel, state} from './state.js';
 
 // The grid as it is coloured now.
-function gridDrawing() {
+export function gridDrawing() {
   const size = 28, ink = getComputedStyle(document.body).color, rows = [...grid.table.tBodies[0].rows];
   const columns = grid.table.tHead.rows[0].cells.length - 1, made = drawing(30 + columns * size, 24 + rows.length * size);
   for (let column = 0; column < columns; ++column) {
@@ -55,7 +55,7 @@ function mapDrawing() {
 }
 
 function saveHeads() {
-  const names = measures().map(([name]) => name).filter((name) => name !== 'role');
+  const names = measures().map(([name]) => name).filter((name) => !['role', 'changed', 'map'].includes(name));
   save.csv('heads', ['layer', 'head', 'role', ...names], currentModel().heads.map((head) =>
     [head.layer, head.head, roleOf(head), ...names.map((name) => measured(head, name))]));
 }

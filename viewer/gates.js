@@ -1,20 +1,22 @@
 // The gates that are not 1, what was done to them, and the way back.
 
-import {keyOf} from './data.js';
+import {data, originOf} from './data.js';
 
 export const gates = {
-  values: new Map(),  // "layer.head" -> 0 to 2
+  values: new Map(),  // "layer.head" -> 0 to 2; in a pruned model, by what the head was before
   past: [], future: [],
   followers: [],  // called when they change
   turned: '',  // the head whose gate is being turned: all of that is one step to undo
 
-  of: (head) => gates.values.get(keyOf(head)) ?? 1,
+  of: (head) => gates.values.get(originOf(head)) ?? 1,
   text: () => [...gates.values].map(([key, value]) => value === 0 ? key : `${key}:${value}`).join(','),
-  list: () => [...gates.values].map(([key, value]) => [...key.split('.').map(Number), value]),
+  // Of a model with these heads.
+  list: (heads) => [...gates.values].flatMap(([key, value]) => heads.filter((head) => originOf(head) === key)
+    .map(({layer, head}) => [layer, head, value])),
 
-  // From the address; heads that the model does not have are left out.
+  // From the address; heads that the model does not have are left out, unless there is another one that may have them.
   read(text, heads) {
-    const known = new Set(heads.map(keyOf));
+    const known = data.live.compared ? {has: (key) => /^\d+\.\d+$/.test(key)} : new Set(heads.map(originOf));
     gates.values = new Map(text.split(',').map((part) => part.split(':')).map(([key, value]) => [key, Number(value ?? 0)])
       .filter(([key, value]) => known.has(key) && value >= 0 && value <= 2 && value !== 1));
   },
@@ -47,10 +49,10 @@ export const gates = {
   toggle(heads) {
     const off = heads.every((head) => gates.of(head) === 0);
     gates.turned = '';
-    gates.step((values) => heads.forEach((head) => values.set(keyOf(head), off ? 1 : 0)));
+    gates.step((values) => heads.forEach((head) => values.set(originOf(head), off ? 1 : 0)));
   },
   turn(head, value) {
-    gates.step((values) => values.set(keyOf(head), value));
-    gates.turned = keyOf(head);
+    gates.step((values) => values.set(originOf(head), value));
+    gates.turned = originOf(head);
   },
 };

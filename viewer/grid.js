@@ -1,16 +1,17 @@
 // Every head as a cell, a row per layer: the whole model at a glance.
 
 import {blocks} from './blocks.js';
+import {changes} from './changes.js';
 import {shownHeads} from './choice.js';
 import {comparison} from './compare.js';
-import {keyOf, nameOf} from './data.js';
+import {keyOf, nameOf, originOf} from './data.js';
 import {byId, element, number, table} from './dom.js';
 import {openHead} from './head.js';
 import {heat} from './heat.js';
 import {hooks} from './hooks.js';
 import {look} from './look.js';
-import {distinct, extentOf, measured, measures, roleOf, rolesOf, shortRole} from './measures.js';
-import {meaningOf} from './roles.js';
+import {colouring, distinct, extentOf, measured, measures, roleOf, rolesOf, shortRole, usualColour} from './measures.js';
+import {inkOf, meaningOf} from './roles.js';
 import {save} from './save.js';
 import {currentModel, currentSample, defaults, state, writeAddress} from './state.js';
 
@@ -26,7 +27,7 @@ export const grid = {
     const choices = measures();
     byId('colour').replaceChildren(...choices.map(([value, text]) => element('option', {value}, text)));
     if (!choices.some(([value]) => value === state.colour)) state.colour = defaults.colour;
-    byId('colour').value = state.colour;
+    byId('colour').value = colouring();
     if (shape !== grid.shape) grid.build(heads);
     grid.shape = shape;
     grid.paint();
@@ -36,7 +37,7 @@ export const grid = {
     const [down, across] = narrow.matches ? ['head', 'layer'] : ['layer', 'head'];
     const places = (name) => distinct(heads.map((head) => head[name])).sort((a, b) => a - b);
     const label = (scope, name, at) => element('th', {scope}, ...hooks.label({[name]: at}, String(at)));
-    const top = element('tr', {}, element('td', {}), ...places(across).map((at) => label('col', across, at)));
+    const top = element('tr', {}, element('td', {className: 'corner'}, `${down} ↓ `, element('span', {}, `${across} →`)), ...places(across).map((at) => label('col', across, at)));
     const rows = places(down).map((at) => element('tr', {}, label('row', down, at), ...places(across).map((column) => {
       const head = heads.find((one) => one[down] === at && one[across] === column);
       return head ? element('td', {}, grid.cell(head)) : element('td', {});
@@ -57,22 +58,28 @@ export const grid = {
   // A cell stays while the model's numbers change under it.
   of: (cell) => currentModel().heads.find((head) => keyOf(head) === cell.dataset.head),
 
+  nameOfColour: () => colouring() === 'changed' ? 'attention changed' : colouring(),
   value(head) {
-    const now = measured(head, state.colour), then = grid.base && measured(grid.base(head), state.colour);
+    const colour = colouring();
+    if (colour === 'changed') return changes.valueOf(head);
+    const base = grid.base?.(head), now = measured(head, colour), then = base && measured(base, colour);
     return grid.base ? (now === undefined || then === undefined ? undefined : now - then) : now;
   },
 
   paint() {
     const shown = new Set(shownHeads().map(keyOf)), roles = rolesOf(currentModel().heads);
     grid.base = comparison.partner() || hooks.before();
-    const byRole = state.colour === 'role', maps = state.colour === 'map', extent = byRole || maps ? null : extentOf(currentModel().heads.map(grid.value));
+    const colour = colouring(), byRole = colour === 'role', maps = colour === 'map', changed = colour === 'changed';
+    if (changed) changes.find();
+    const waiting = changed && Boolean(changes.finding) && !changes.values.size;
+    const extent = byRole || maps ? null : extentOf(currentModel().heads.map(grid.value));
     for (const cell of grid.cells()) {
       const head = grid.of(cell), role = roles.find((one) => one.name === roleOf(head));
-      const colour = byRole ? heat.role(role.ink) : heat.shadeOf(maps ? 0 : grid.value(head), extent ?? {least: 0, most: 1});
+      const shade = byRole ? heat.role(role.ink) : heat.shadeOf(maps ? 0 : grid.value(head), extent ?? {least: 0, most: 1});
       const mark = hooks.mark(head);
-      cell.style.backgroundColor = `rgb(${colour})`;
-      cell.style.color = heat.on(colour);
-      cell.dataset.mark = mark || (byRole ? shortRole(role.name) : '');
+      cell.style.backgroundColor = `rgb(${shade})`;
+      cell.style.color = heat.on(shade);
+      cell.dataset.mark = mark || (byRole || changed ? shortRole(role.name) : '');
       cell.classList.toggle('dimmed', !shown.has(keyOf(head)));
       cell.classList.toggle('gated', mark !== '');
       cell.classList.toggle('differs', byRole && grid.differs(head));
@@ -83,8 +90,9 @@ export const grid = {
     grid.showMaps(maps);
     grid.showSorted();
     const pruned = currentModel().heads.some((head) => head.kept === false);
-    byId('legend').replaceChildren(...(byRole ? grid.roleKey(roles) : maps ? grid.mapKey() : grid.scaleKey(extent)),
-      ...(pruned ? [element('p', {className: 'hint'}, '– pruned')] : []), ...(maps ? [] : grid.comparisonKey(byRole)));
+    byId('legend').replaceChildren(...(byRole || changed ? grid.roleKey(roles) : []), ...(maps ? grid.mapKey() : byRole || waiting ? [] : grid.scaleKey(extent)),
+      ...(changed ? [waiting ? element('p', {className: 'hint'}, 'Looking at what changed …') : grid.mostChanged()] : []),
+      ...(pruned ? [element('p', {className: 'hint'}, '– pruned')] : []), ...(maps || changed ? [] : grid.comparisonKey(byRole)));
   },
 
   // A small map in every cell, drawn when it is seen.
@@ -108,7 +116,7 @@ export const grid = {
   },
   mapKey: () => [element('p', {className: 'hint'}, 'Rows are queries, columns are keys.')],
 
-  differs: (head) => Boolean(comparison.other()) && roleOf(grid.base(head)) !== roleOf(head),
+  differs: (head) => Boolean(comparison.other() && grid.base(head)) && roleOf(grid.base(head)) !== roleOf(head),
   comparisonKey(byRole) {
     const other = comparison.other();
     if (!other) return [];
@@ -116,24 +124,36 @@ export const grid = {
       `The colour is the difference to “${other.name}”.`)];
   },
 
+  // The heads whose attention changed most, to look at.
+  mostChanged() {
+    const heads = changes.largest(), point = (head) => () => look.point(head);
+    return element('div', {className: 'most'}, element('p', {className: 'hint'}, `Attention that lies elsewhere than in “${changes.name()}”, ` +
+      (heads.length ? 'from 0 to 1. Most in' : 'from 0 to 1: none.')), element('ol', {}, ...heads.map((head) => {
+      const dot = element('span', {className: 'dot'}), role = roleOf(head);
+      dot.style.backgroundColor = `rgb(${heat.role(inkOf(role))})`;
+      return element('li', {}, element('button', {type: 'button', onclick: () => look.pin(head), onpointerenter: point(head), onpointerleave: point(null)},
+        element('b', {}, keyOf(head)), ' ', dot, role, ' ', element('span', {className: 'number'}, changes.valueOf(head).toFixed(3))));
+    })));
+  },
+
   // As a list, the largest first; by role, those of a role together.
   showSorted() {
-    const box = byId('sorted').querySelector('.scroll'), byRole = ['role', 'map'].includes(state.colour);
+    const box = byId('sorted').querySelector('.scroll'), byRole = ['role', 'map'].includes(colouring());
     if (!byId('sorted').open) return box.replaceChildren();
     const size = (head) => grid.value(head) ?? -Infinity;
     const heads = shownHeads().sort((a, b) => byRole ? roleOf(a).localeCompare(roleOf(b)) : size(b) - size(a));
     const rows = heads.map((head) => [keyOf(head), roleOf(head), byRole ? head.score ?? null : grid.value(head) ?? null]);
-    const columns = ['head', 'role', byRole ? 'score' : state.colour], made = table(columns, rows);
+    const columns = ['head', 'role', byRole ? 'score' : grid.nameOfColour()], made = table(columns, rows);
     [...made.tBodies[0].rows].forEach((row, i) => row.cells[0].replaceChildren(element('button', {type: 'button', className: 'small',
       ariaLabel: `Open ${nameOf(heads[i])}`, onclick: () => openHead(heads[i], true)}, keyOf(heads[i]))));
     box.replaceChildren(made, element('p', {className: 'hint'}, 'Save ', ...save.tableButtons('sorted-heads', columns, rows)));
   },
 
   say(head) {
-    const other = comparison.other(), kind = !grid.base ? '' : other ? ', difference' : ', change';
-    const value = state.colour === 'map' ? '' : state.colour === 'role' ? (grid.differs(head) ? `, ${roleOf(grid.base(head))} in “${other.name}”` : '') :
-      `, ${state.colour}${kind} ${number(grid.value(head))}`;
-    const pruned = head.kept === false ? ', pruned' : '';
+    const other = comparison.other(), colour = colouring(), kind = !grid.base || colour === 'changed' ? '' : other ? ', difference' : ', change';
+    const value = colour === 'map' ? '' : colour === 'role' ? (grid.differs(head) ? `, ${roleOf(grid.base(head))} in “${other.name}”` : '') :
+      `, ${grid.nameOfColour()}${kind} ${number(grid.value(head))}`;
+    const pruned = head.kept === false ? ', pruned' : other && !grid.base(head) ? `, pruned in “${other.name}”` : head.origin ? `, once ${originOf(head)}` : '';
     const mark = hooks.mark(head), gate = mark === '×' ? ', off' : Number(mark) ? `, gate ${mark}` : '';
     return `${nameOf(head)}: ${roleOf(head)}${value}${pruned}${gate}`;
   },
@@ -213,7 +233,8 @@ narrow.addEventListener('change', () => {
 });
 byId('sorted').addEventListener('toggle', grid.showSorted);
 byId('colour').addEventListener('change', (event) => {
-  state.colour = event.target.value;
+  state.colour = event.target.value === usualColour() ? '' : event.target.value;
   grid.paint();
   writeAddress(false);
 });
+changes.followers.push(() => grid.paint());

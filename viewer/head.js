@@ -22,7 +22,7 @@ function beside(head) {
   const other = comparison.other(), neighbours = [layer[at - 1], layer[at + 1]].filter(Boolean);
   const mean = (of) => layer.reduce((sum, one) => sum + of(one), 0) / layer.length;
   return [...neighbours.map((one) => [`head ${keyOf(one)}`, (of) => of(one)]), [`layer ${head.layer}, mean`, mean],
-    ...(other ? [[other.name, (of) => of(comparison.partner()(head))]] : [])];
+    ...(other ? [[other.name, (of) => comparison.partner()(head) && of(comparison.partner()(head))]] : [])];
 }
 
 // [name, head -> its number] of all that is known of the head, in two groups.
@@ -66,10 +66,10 @@ function showStrongest() {
 
 // The other's map of the head that is open, beside the first one.
 async function showOtherMap(head) {
-  const other = comparison.other(), box = byId('other-map');
-  box.hidden = !other;
-  if (!other) return;
-  const matrix = await hooks.matrix(comparison.sample(), head);
+  const other = comparison.other(), box = byId('other-map'), partner = comparison.partner()?.(head);
+  box.hidden = !partner;
+  if (!partner) return;
+  const matrix = await hooks.matrix(comparison.sample(), partner);
   if (state.head !== keyOf(head) || comparison.other() !== other) return;
   box.hidden = !matrix;
   if (!matrix) return;

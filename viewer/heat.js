@@ -1,5 +1,7 @@
 // Weights as shades of one hue, from the paper's colour to the ink's, in this theme.
 
+import {weightOf} from './data.js';
+
 // A variable of the style sheet, #rrggbb or light-dark(#rrggbb, #rrggbb), as [r, g, b]; of one that it lacks, the other's.
 export function colourOf(name, other = '--role-other') {
   const found = getComputedStyle(document.documentElement).getPropertyValue(name).match(/#[0-9a-f]{6}/g);
@@ -47,6 +49,18 @@ export const heat = {
     for (let query = top, to = 0; query < bottom; ++query) {
       for (let at = query * keys + left, end = query * keys + right; at < end; ++at) pixels[to++] = heat.pixels[bytes[at]];
     }
+    canvas.getContext('2d').putImageData(image, 0, 0);
+  },
+
+  // Where the first has more weight than the second, and, in the other hue, where it has less.
+  paintDifference(canvas, now, then) {
+    [canvas.width, canvas.height] = [now.keys, now.queries];
+    const image = new ImageData(canvas.width, canvas.height);
+    now.bytes.forEach((byte, i) => {
+      const difference = weightOf(byte) - weightOf(then.bytes[i]);
+      const shades = difference < 0 ? heat.below : heat.shades;
+      image.data.set([...shades[Math.round(255 * Math.sqrt(Math.abs(difference)))], 255], 4 * i);
+    });
     canvas.getContext('2d').putImageData(image, 0, 0);
   },
 

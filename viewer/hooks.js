@@ -8,6 +8,8 @@ export const hooks = {
   matrix: matrixOf,                // (sample, head) -> its weights, as data.js has them; may take a while
   usual: () => null,               // the index of the model that one compares with unless told otherwise
 
+  added: () => 0,                  // how many tokens at the end of the text the model has added
+
   // Of the grid.
   before: () => null,              // head -> what it was before heads were switched off, to colour by the change; or null
   takes: () => false,              // (head, event) -> whether a click on its cell was for something else than to open it

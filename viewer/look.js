@@ -2,6 +2,8 @@
 // telling. Its map, and its strongest links on the text itself.
 
 import {blocks} from './blocks.js';
+import {changes} from './changes.js';
+import {comparison} from './compare.js';
 import {keyOf, keysOf, nameOf, strongest, weightAt, weightText} from './data.js';
 import {byId, element, shape} from './dom.js';
 import {heightFor} from './fit.js';
@@ -25,13 +27,14 @@ export const look = {
   over: null,     // the query under it, in the text or the map
   key: null,      // and the key, in the map
   sample: null, matrix: null,
+  then: null,     // the map that it is compared with, if the difference is shown
   shown: '', drawn: '',  // "layer.head": that is named, and whose map is there
   followers: [],  // called when another head is looked at
   first: {text: '', key: ''},
 
-  // The most telling one stays that while the text does, whatever is switched off.
+  // The most telling one stays that while the text does, whatever is switched off or added.
   usual() {
-    const text = currentSample()?.tokens.join('\n') + currentModel().name;
+    const tokens = currentSample()?.tokens ?? [], text = tokens.slice(0, tokens.length - hooks.added()).join('\n') + currentModel().name;
     if (look.first.text !== text) look.first = {text, key: mostTelling(currentModel().heads)};
     return look.first.key;
   },
@@ -71,9 +74,12 @@ export const look = {
       return null;
     });
     if (look.shown !== keyOf(head) || currentSample() !== sample) return;
-    Object.assign(look, {sample, matrix, over: matrix && look.over < matrix.queries ? look.over : null, key: null});
+    const then = matrix && await look.compared(head, matrix);
+    if (look.shown !== keyOf(head) || currentSample() !== sample) return;
+    Object.assign(look, {sample, matrix, then, over: matrix && look.over < matrix.queries ? look.over : null, key: null});
     look.canvas.hidden = !matrix;
     if (!matrix) {
+      byId('difference').hidden = true;
       look.clear();
       byId('look-links').textContent = why;
       return;
@@ -82,6 +88,15 @@ export const look = {
     look.drawn = look.shown;
     look.measure();
     look.draw();
+  },
+
+  // Of the same size, if the difference is asked for.
+  async compared(head, matrix) {
+    const other = changes.other(), partner = comparison.other() ? comparison.partner()(head) : head;
+    const same = Boolean(other && partner) && other.tokens.length === matrix.queries;
+    byId('difference').hidden = !same;
+    byId('difference').setAttribute('aria-pressed', Boolean(state.difference));
+    return same && state.difference ? hooks.matrix(other, partner).catch(() => null) : null;
   },
 
   clear() {
@@ -96,7 +111,8 @@ export const look = {
     const dot = element('span', {className: 'dot'}), ink = inkOf(roleOf(head));
     dot.style.backgroundColor = `rgb(${heat.role(ink)})`;
     byId('look-role').replaceChildren(dot, roleOf(head) + score);
-    byId('look-says').replaceChildren(...meaningOf(roleOf(head)).map((words) => element('span', {}, `${words} `)));
+    byId('look-says').replaceChildren(...(state.difference && changes.other() ? [`In one hue what has more weight than in “${changes.name()}”,`,
+      'in the other what has less.'] : meaningOf(roleOf(head))).map((words) => element('span', {}, `${words} `)));
   },
 
   // That is pointed at, else that whose continuation is shown; without one, the most telling.
@@ -110,11 +126,11 @@ export const look = {
   measure() {
     const {canvas, matrix, sample} = look, pen = canvas.getContext('2d'), ratio = window.devicePixelRatio || 1;
     const wide = canvas.parentElement.clientWidth, high = heightFor(canvas);
-    const widest = (tokens) => Math.min(room, Math.max(...tokens.map((token) => pen.measureText(token).width))) + 8;
+    const widest = (tokens, least = 0) => Math.max(least, Math.min(room, Math.max(...tokens.map((token) => pen.measureText(token).width)))) + 8;
     look.letters = 12;
     for (let tries = 0; tries < 2; ++tries) {  // letters as large as the cells, which are as large as letters leave room for
       pen.font = look.font(look.letters);
-      look.left = widest(sample.tokens);
+      look.left = widest(sample.tokens, wide > 300 ? 50 : 0);
       look.top = widest(keysOf(sample));
       look.cell = Math.max(0.05, Math.min(30, (wide - look.left - edge) / matrix.keys, (high - look.top - edge) / matrix.queries));
       look.letters = Math.max(8, Math.min(12, look.cell));
@@ -134,13 +150,16 @@ export const look = {
     const size = blocks.sizeFor(cell, 1 / look.ratio);
     pen.setTransform(look.ratio, 0, 0, look.ratio, 0, 0);
     pen.clearRect(0, 0, look.width, look.tall);
-    heat.paint(look.pixels, blocks.of(matrix, size, 'max'));
+    if (look.then) heat.paintDifference(look.pixels, matrix, look.then);
+    else heat.paint(look.pixels, blocks.of(matrix, size, 'max'));
+    const block = look.then ? cell : size * cell;
     pen.imageSmoothingEnabled = false;
-    pen.drawImage(look.pixels, left, top, look.pixels.width * size * cell, look.pixels.height * size * cell);
+    pen.drawImage(look.pixels, left, top, look.pixels.width * block, look.pixels.height * block);
     pen.strokeStyle = style.getPropertyValue('--faint');
     pen.strokeRect(left - 0.5, top - 0.5, look.width - left - edge + 1, look.tall - top - edge + 1);
     const query = look.query(), found = look.links(query);
     look.drawTokens(pen, style, query, found.map(({key}) => key));
+    look.nameEdges(pen, style);
     pen.strokeStyle = style.getPropertyValue('--accent');
     pen.lineWidth = 1.5;
     pen.strokeRect(left - 3, top + query * cell - 0.5, look.width - left - edge + 3.5, Math.max(cell, 2) + 1);
@@ -170,6 +189,15 @@ export const look = {
     put(keysOf(look.sample), linked.slice(0, every > 1 ? 1 : 8), (i) => {
       pen.translate(look.left + (i + 0.5) * look.cell, look.top - 5);
       pen.rotate(-Math.PI / 2);
+    });
+  },
+  // In the corner: rows look at columns.
+  nameEdges(pen, style) {
+    pen.font = look.font(10);
+    pen.fillStyle = style.getPropertyValue('--soft');
+    pen.textAlign = 'right';
+    ['looks at →', 'token ↓'].forEach((words, i) => {
+      if (pen.measureText(words).width < look.left - 4) pen.fillText(words, look.left - 6, look.top - 16 + 12 * i);
     });
   },
   fitting(pen, token) {
@@ -237,5 +265,10 @@ byId('tokens').addEventListener('pointerover', (event) => {
 });
 byId('tokens').addEventListener('pointerleave', () => look.hover(null, null));
 byId('tokens').addEventListener('scroll', () => look.draw());
+byId('difference').addEventListener('click', () => {
+  state.difference = state.difference ? '' : '1';
+  writeAddress(false);
+  look.show();
+});
 byId('closer').addEventListener('click', () => openHead(look.head(), true));
 reading.followers.push(() => look.draw());

@@ -1,7 +1,8 @@
 // What heads can be compared by: their role, their statistics, their score in every role, importance and damage.
 
+import {changes} from './changes.js';
 import {inkOf, isQuiet, noRole} from './roles.js';
-import {currentModel, currentSample} from './state.js';
+import {currentModel, currentSample, state} from './state.js';
 
 export const roleOf = (head) => head.role || noRole;
 export const distinct = (values) => [...new Set(values)];
@@ -22,9 +23,13 @@ function hasMaps() {
 export function measures() {
   const names = (field) => distinct(currentModel().heads.flatMap((head) => Object.keys(head[field] || {})));
   const known = ['importance', 'damage'].filter((name) => currentModel().heads.some((head) => head[name] !== undefined));
-  return [['role', 'role'], ...(hasMaps() ? [['map', 'small maps']] : []), ...names('statistics').map((name) => [name, name]),
+  return [['role', 'role'], ...(changes.other() ? [['changed', 'attention changed']] : []), ...(hasMaps() ? [['map', 'small maps']] : []), ...names('statistics').map((name) => [name, name]),
     ...names('roles').map((name) => [name, `role score: ${name}`]), ...known.map((name) => [name, name])];
 }
+
+// What the grid is coloured by: unless told otherwise, what changed, where something is compared, else the role.
+export const usualColour = () => changes.other() ? 'changed' : 'role';
+export const colouring = () => state.colour || usualColour();
 
 // The extent of a measure over all heads: from 0, or to both sides of it.
 export function extentOf(values) {

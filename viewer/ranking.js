@@ -12,10 +12,10 @@ export const ranking = {
 
   async start() {
     ranking.stop();
-    const {signal} = ranking.underWay = new AbortController(), at = Number(state.model), {text, model} = sides.all[at];
+    const {signal} = ranking.underWay = new AbortController(), at = Number(state.model), {about} = sides.all[at];
     byId('rank').textContent = 'Stop ranking';
     while (!signal.aborted) {
-      const answer = await ask('rank', {text, model}, signal).catch((error) => ({error}));
+      const answer = await ask('rank', about, signal).catch((error) => ({error}));
       if (signal.aborted) return;
       if (answer.error) {
         byId('ranking').textContent = answer.error.message;

@@ -64,7 +64,7 @@ export const reading = {
 
   note(sample, at) {
     const loss = reading.lossAt(sample, at), before = reading.lossAt(sample.before, at);
-    const words = [`Token ${at + 1} of ${sample.tokens.length}${state.token === '' ? '' : ', at which heads open'}`];
+    const words = [`Token ${at}, of 0 to ${sample.tokens.length - 1}${state.token === '' ? '' : ', at which heads open'}`];
     if (loss !== undefined) words.push(`its loss ${number(loss)}`);
     if (before !== undefined) words.push(`${signed(loss - before)} against the whole model`);
     const shade = before !== undefined ? 'The shade is the change of the loss.' : 'The stronger the shade, the less the model expected the token.';

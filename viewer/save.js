@@ -24,13 +24,17 @@ export const save = {
     save.file(`${name}.svg`, 'image/svg+xml', new XMLSerializer().serializeToString(drawing));
   },
 
-  // At twice the size, for paper.
-  async png(name, drawing) {
+  async canvas(drawing, scale) {
     const image = new Image(), canvas = document.createElement('canvas');
     image.src = 'data:image/svg+xml,' + encodeURIComponent(new XMLSerializer().serializeToString(drawing));
     await image.decode();
-    [canvas.width, canvas.height] = [2 * image.width, 2 * image.height];
+    [canvas.width, canvas.height] = [scale * image.width, scale * image.height];
     canvas.getContext('2d').drawImage(image, 0, 0, canvas.width, canvas.height);
+    return canvas;
+  },
+  // At twice the size, for paper.
+  async png(name, drawing) {
+    const canvas = await save.canvas(drawing, 2);
     canvas.toBlob((blob) => save.file(`${name}.png`, 'image/png', blob));
   },
 

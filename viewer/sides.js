@@ -3,22 +3,24 @@
 import {ask} from './connection.js';
 import {keyOf} from './data.js';
 import {gates} from './gates.js';
+import {colouring} from './measures.js';
 import {state} from './state.js';
 
 const largest = 4 << 20;  // bytes of a layer that are asked for at once
 
 export const sides = {
   whole: null,  // the model's answer to the first text with all gates at 1
-  all: [],      // of one or two: {text, model, gates, whole, now, ranked}
+  all: [],      // of one or two: {text, then, model, gates, whole, now, ranked}
 
-  // What a model makes of a text, whole and with the gates of now; what is known already is not asked again.
-  async read(index, text, model) {
-    const kept = sides.all[index], known = kept?.text === text && kept.model === model;
-    const whole = known ? kept.whole : await ask('read', {text, model});
+  // What a model makes of a text and the tokens `then` that were added to it, whole and with the gates of now; what is
+  // known already is not asked again.
+  async read(index, text, model, then = []) {
+    const kept = sides.all[index], known = kept?.text === text && kept.model === model && String(kept.then) === String(then);
+    const about = {text, model, ...(then.length ? {then} : {})}, whole = known ? kept.whole : await ask('read', about);
     if (!sides.whole) gates.read(state.off, whole.heads);
-    const list = gates.list(), now = gates.values.size ? await ask('read', {text, model, gates: list}) : whole;
+    const list = gates.list(whole.heads), now = list.length ? await ask('read', {...about, gates: list}) : whole;
     now.samples[0].before = now === whole ? null : whole.samples[0];
-    return {text, model, gates: list, whole, now, ranked: known ? kept.ranked : null};
+    return {text, then, model, about, gates: list, whole, now, ranked: known ? kept.ranked : null};
   },
 
   // The weights of a head are asked for when it is looked at, of a short text with those of its layer, and kept as long
@@ -36,9 +38,10 @@ export const sides = {
   },
 
   keep(sample, head) {
-    const size = sample.tokens.length ** 2, side = sides.all.find(({now}) => now.samples[0] === sample);
-    const {text, model, gates: list, now} = side, about = {text, model, gates: list};  // not those of this moment
-    const layer = now.heads.filter((one) => one.layer === head.layer);
+    const size = sample.tokens.length ** 2, is = (model) => model.samples[0] === sample;
+    const side = sides.all.find(({now, whole}) => is(now) || is(whole)), now = is(side.now);
+    const about = {...side.about, gates: now ? side.gates : []};  // not those of this moment
+    const layer = side.whole.heads.filter((one) => one.layer === head.layer);
     if (layer.length * size > largest) {
       sample.kept.set(keyOf(head), {answer: ask('head', {...about, head: [head.layer, head.head]}), at: 0});
     } else {
@@ -49,7 +52,7 @@ export const sides = {
 
   // head -> the same of the whole model, where its number changes with the gates; roles and ranks do not.
   before() {
-    if (!state.change || !gates.values.size || ['role', 'map', 'importance', 'damage'].includes(state.colour)) return null;
+    if (!state.change || !gates.values.size || ['role', 'changed', 'map', 'importance', 'damage'].includes(colouring())) return null;
     const whole = new Map(sides.all[Number(state.model)].whole.heads.map((head) => [keyOf(head), head]));
     return (head) => whole.get(keyOf(head));
   },

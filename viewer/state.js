@@ -3,7 +3,7 @@
 import {data} from './data.js';
 
 export const defaults = {model: '0', sample: '0', layer: '', role: '', least: '', order: 'layer', head: '', query: '',
-  colour: 'role', token: '', against: '', blocks: 'max', pin: ''};
+  colour: '', token: '', against: '', blocks: 'max', pin: '', difference: ''};
 export const state = {...defaults};
 export const currentModel = () => data.models[Number(state.model)];
 export const currentSample = () => currentModel()?.samples[Number(state.sample)];
@@ -16,7 +16,7 @@ function address() {
 // False for an address that names a section of the page (there is no "=" in it): that changes nothing.
 export function readAddress() {
   if (/^#[^=]+$/.test(location.hash)) return false;
-  const given = new URLSearchParams(location.hash.slice(1));
+  const given = new URLSearchParams(location.hash.slice(1) || data.view || '');  // a file may say how it is to open
   for (const name of Object.keys(defaults)) state[name] = given.get(name) ?? defaults[name];
   for (const name of ['model', 'sample', 'query', 'token']) {
     if (!/^\d{1,6}$/.test(state[name])) state[name] = defaults[name];

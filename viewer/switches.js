@@ -28,7 +28,7 @@ export const switches = {
 
   // How things stand.
   show() {
-    const changed = gates.values.size, off = gates.list().filter(([, , value]) => value === 0).length;
+    const changed = gates.values.size, off = [...gates.values.values()].filter((value) => value === 0).length;
     const all = sides.whole.heads.length;
     byId('switched').textContent = !changed ? `All ${all} heads are on.` :
       `${off} of ${all} heads off` + (changed > off ? `, ${changed - off} turned` : '') + '.';
@@ -44,7 +44,8 @@ export const switches = {
     const [first, second] = sides.all, {compared, model} = data.live;
     return `polyhead view ${quoted(model)} --prompt ${quoted(first.text)}` +
       (second && second.text !== first.text ? ` --versus ${quoted(second.text)}` : '') +
-      (compared ? ` --compare ${quoted(compared)}` : '') + (gates.values.size ? ` --off ${gates.text()}` : '');
+      (compared ? ` --compare ${quoted(compared)}` : '') + (gates.values.size ? ` --off ${gates.text()}` : '') +
+      (first.then.length ? `  # without the ${first.then.length} tokens that were added` : '');
   },
 };
 

@@ -32,7 +32,14 @@ class Bytes final : public Language {
     return letters;
   }
   Tokens beginning() const override { return {}; }
-  std::string example() const override { return "It was the best of times, it was the worst of times."; }
+  std::vector<Suggestion> examples() const override {
+    return {{"Repetition", "It was the best of times, it was the worst of times.",
+             "The second half says much of the first again. Induction heads look at what came next the first time."},
+            {"Letters", "abcdefgabcdefgabcdefg",
+             "The same letters, three times. Heads that look back find each of them a fixed number of places before."},
+            {"A list", "1. bread\n2. milk\n3. eggs\n",
+             "Every line begins in the same way. Heads that look at marks and numbers look from line to line."}};
+  }
   std::string hint() const override { return "Any text: this model reads it byte by byte."; }
 };
 
@@ -58,12 +65,19 @@ class TaskWords final : public Language {
     const bool marked = std::find(marks.begin(), marks.end(), drawn[0]) != marks.end();
     return marked ? Tokens{drawn[0]} : Tokens{};
   }
-  std::string example() const override {
-    std::string text;
-    for (const std::int32_t token : task_->sequence(train::Split::validation, 1, 0).tokens) {
-      text += (text.empty() ? "" : " ") + task_->token_text(token);
+  std::vector<Suggestion> examples() const override {
+    std::vector<Suggestion> some;
+    for (std::int64_t n = 0; n < 3; ++n) {
+      std::string text;
+      for (const std::int32_t token : task_->sequence(train::Split::validation, 1, n).tokens) {
+        text += (text.empty() ? "" : " ") + task_->token_text(token);
+      }
+      some.push_back({"Sequence " + std::to_string(n + 1), text,
+                      "A sequence of the task " + task_->name() +
+                          " that the model was not trained on. Compare its map with those of the other two: what stays "
+                          "is what the head does."});
     }
-    return text;
+    return some;
   }
   std::string hint() const override {
     constexpr std::size_t kMost = 40;
@@ -113,8 +127,24 @@ class Tokenized final : public Language {
     return words;
   }
   Tokens beginning() const override { return tokenizer_.beginning(); }
-  std::string example() const override {
-    return "The animal didn't cross the road because it was too tired. The animal didn't cross the road";
+  std::vector<Suggestion> examples() const override {
+    const Suggestion repetition{
+        "Repetition", "The animal didn't cross the road because it was too tired. The animal didn't cross the road",
+        "The sentence begins again. Induction heads look from each word to the one that followed it the first time."};
+    if (encoder_) {
+      return {repetition,
+              {"One word, twice", "He sat on the bank of the river before he went to the bank to get money.",
+               "The same word, with two meanings. Compare where its two rows look: at the river, or at the money."},
+              {"Who is it?", "The trophy didn't fit into the suitcase because it was too big.",
+               "A reader knows that it is the trophy. See which heads look from “it” to what it stands for."}};
+    }
+    return {
+        repetition,
+        {"Mary and John", "When Mary and John went to the store, John gave a drink to",
+         "The drink goes to the one who is named once. Duplicate heads see that John comes again, and the model may "
+         "expect Mary."},
+        {"A list", "Paris is the capital of France. Rome is the capital of Italy. Madrid is the capital of",
+         "Three sentences of one form. Look at the last “of”: heads look at the country that stood there before."}};
   }
   std::string hint() const override { return "Any text."; }
   const text::Tokenizer* tokenizer() const override { return &tokenizer_; }

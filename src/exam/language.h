@@ -12,6 +12,11 @@
 
 namespace polyhead::exam {
 
+// A text to try, under a name of one or two words, and in two sentences what there is to see in it.
+struct Suggestion {
+  std::string name, text, shows;
+};
+
 class Language {
  public:
   virtual ~Language() = default;
@@ -24,9 +29,11 @@ class Language {
   virtual std::vector<std::int32_t> special() const { return {}; }      // tokens that the tokenizer calls special
   virtual std::vector<std::int32_t> ordinary() const = 0;               // enough of the others to draw from
   virtual std::vector<std::int32_t> beginning() const = 0;              // what every text begins with
-  virtual std::string example() const = 0;                              // a text to begin with
+  virtual std::vector<Suggestion> examples() const = 0;                 // three, the first of them to begin with
   virtual std::string hint() const = 0;                                 // what may be typed
   virtual const text::Tokenizer* tokenizer() const { return nullptr; }  // of a model that brings one
+
+  std::string example() const { return examples().front().text; }
 };
 
 // For a model that polyhead trained on a task or on bytes, or one with a tokenizer. Refuses (input) any other folder.

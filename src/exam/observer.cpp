@@ -180,6 +180,16 @@ std::vector<Tensor> Observer::weights_of_all(const std::vector<std::int32_t>& to
   return all;
 }
 
+std::int32_t Observer::next_token(const std::vector<std::int32_t>& tokens, const GateList& list) {
+  model::expect_memory("view", model_->config(), 0, {.tokens = std::ssize(tokens)});
+  model::Gates gates = gates_of(list);
+  const Tensor row = row_of(tokens);
+  tape_.clear();
+  model::PassOptions options{.gates = list.empty() ? nullptr : gates.get()};
+  options.last_only = true;
+  return model::expectations(tape_, model_->forward(tape_, row, options), std::array{0}, 1).rows[0][0].token;
+}
+
 std::vector<HeadImportance> Observer::gradients(const std::vector<std::int32_t>& tokens) {
   if (model_->config().kind != model::Kind::gpt || tokens.size() < 2) return {};
   model::expect_memory("view", model_->config(), 0, {.tokens = std::ssize(tokens), .backward = true},

@@ -44,6 +44,7 @@ class Observer {
 
   const model::Transformer& model() const noexcept { return *model_; }
   const Language& language() const noexcept { return *language_; }
+  Context& context() const noexcept { return context_; }
 
   // Throws Error (input) for a text without tokens, or with more than `most`.
   std::vector<std::int32_t> tokens_of(const std::string& text, std::int64_t most) const;
@@ -54,6 +55,9 @@ class Observer {
                  const std::vector<std::int32_t>& heads = {});
   // That of all heads of all layers in one pass, f32 [heads,T,T] by layer; absent where a layer has no heads.
   std::vector<Tensor> weights_of_all(const std::vector<std::int32_t>& tokens, const GateList& gates);
+
+  // Of a language model: the likeliest token after these.
+  std::int32_t next_token(const std::vector<std::int32_t>& tokens, const GateList& gates);
 
   // By the gradient of the gates, all heads in one backward pass, relative to their layer; empty unless it is a
   // language model.

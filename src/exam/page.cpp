@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "polyhead/error.h"
 #include "report/describe.h"
 #include "report/text.h"
 
@@ -34,17 +33,6 @@ std::string in_a_sentence(const model::Transformer& model) {
          " parameters; " + what_it_does(model.config()) + ".";
 }
 
-void expect_same_shape(const model::Transformer& one, const model::Transformer& other) {
-  const model::Config &a = one.config(), &b = other.config();
-  const bool alike = std::equal(a.layers.begin(), a.layers.end(), b.layers.begin(), b.layers.end(),
-                                [](const auto& x, const auto& y) { return x.heads == y.heads; });
-  if (alike && a.kind == b.kind) return;
-  throw Error(ErrorCode::input, "compare",
-              "two models are compared head by head: expected the second to have the kind, layers and heads of the "
-              "first (" +
-                  in_a_sentence(one) + "), found " + in_a_sentence(other));
-}
-
 report::Model describe(const Observer& observer, const std::string& name, const Observation& seen) {
   report::Model model{name, seen.note, {}, {}};
   for (std::size_t n = 0; n < seen.roles.size(); ++n) {
@@ -59,6 +47,9 @@ report::Model describe(const Observer& observer, const std::string& name, const 
     for (const auto& [token, probability] : row) {
       likely.emplace_back(text.classes ? "class " + std::to_string(token) : word(token), probability);
     }
+  }
+  if (!text.classes && !seen.expected.empty()) {
+    for (const model::Likely& likely : seen.expected.back()) text.next.push_back(likely.token);
   }
   text.losses = seen.losses;
   text.embedding = seen.embedding;
@@ -75,6 +66,17 @@ void add_weights(report::Model& model, Observer& observer, const std::vector<std
     text.heads.emplace_back(static_cast<int>(layer), static_cast<int>(head));
   }
   text.weights.insert(text.weights.end(), weights.as<float>(), weights.as<float>() + weights.view().count());
+}
+
+report::Model read_for_page(Observer& observer, const std::string& name, const std::vector<std::int32_t>& tokens,
+                            const GateList& gates, std::size_t first, std::size_t end,
+                            const std::function<void(std::size_t)>& note) {
+  report::Model model = describe(observer, name, observer.observe(tokens, gates));
+  for (std::size_t layer = first; layer < end; ++layer) {
+    note(layer);
+    add_weights(model, observer, tokens, gates, layer);
+  }
+  return model;
 }
 
 std::string name_of(const std::filesystem::path& model) {

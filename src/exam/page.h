@@ -1,6 +1,8 @@
 // What a model makes of a text, as the page shows it.
 #pragma once
 
+#include <functional>
+
 #include "exam/observer.h"
 #include "report/page.h"
 
@@ -13,8 +15,10 @@ report::Model describe(const Observer& observer, const std::string& name, const 
 void add_weights(report::Model& model, Observer& observer, const std::vector<std::int32_t>& tokens,
                  const GateList& gates, std::size_t layer);
 
-// Throws Error (input) unless both have the same kind, layers and heads: what can be compared head by head.
-void expect_same_shape(const model::Transformer& one, const model::Transformer& other);
+// Both, for a text and the layers [first, end); `note` is told which layer comes next.
+report::Model read_for_page(Observer& observer, const std::string& name, const std::vector<std::int32_t>& tokens,
+                            const GateList& gates, std::size_t first, std::size_t end,
+                            const std::function<void(std::size_t)>& note);
 
 // "6 layers of 12 heads, 22,713,216 parameters; an encoder: ..."
 std::string in_a_sentence(const model::Transformer& model);

@@ -1,4 +1,4 @@
-// The page's data. Every text in it but the example to type goes through visible(), so the page need not care about
+// The page's data. Every text in it but the examples to type goes through visible(), so the page need not care about
 // hidden characters.
 #include <fmt/format.h>
 
@@ -54,6 +54,7 @@ Json json_of(const Head& head) {
   put(object, "damage_low", head.damage_low);
   put(object, "damage_high", head.damage_high);
   object["kept"] = head.kept;
+  if (head.origin) object["origin"] = {head.origin->first, head.origin->second};
   return object;
 }
 
@@ -92,6 +93,7 @@ Json json_of(const Sample& sample) {
   for (const auto& [layer, head] : sample.heads) object["heads"].push_back({layer, head});
   object["weights"] = weights_of(sample, queries * keys);
   if (!sample.predictions.empty()) object["predictions"] = predictions_of(sample);
+  if (!sample.next.empty()) object["next"] = sample.next;
   if (sample.classes) object["classes"] = true;
   if (!sample.losses.empty()) object["losses"] = sample.losses;
   if (!sample.embedding.empty()) object["embedding"] = sample.embedding;
@@ -143,10 +145,11 @@ Json json_of(const Figure& figure) {
 }
 
 Json json_of(const Live& live) {
-  Json object{{"model", visible(live.model)},
-              {"example", live.example},
-              {"hint", visible(live.hint)},
-              {"most_tokens", live.most_tokens}};
+  Json object{{"model", visible(live.model)}, {"hint", visible(live.hint)}, {"most_tokens", live.most_tokens}};
+  object["examples"] = Json::array();
+  for (const auto& [name, text, shows] : live.examples) {
+    object["examples"].push_back({{"name", visible(name)}, {"text", text}, {"shows", visible(shows)}});
+  }
   put(object, "compared", live.compared);
   return object;
 }
@@ -177,6 +180,7 @@ std::string json(const Page& page) {
   list("figures", page.figures);
   list("tables", page.tables);
   list("models", page.models);
+  put(data, "view", page.view);
   if (page.live) data["live"] = json_of(*page.live);
   return data.dump();
 }

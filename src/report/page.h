@@ -23,6 +23,7 @@ struct Head {
   std::optional<double> importance;
   std::optional<double> damage, damage_low, damage_high;  // of knocking it out, with its interval
   bool kept = true;                                       // false: pruned
+  std::optional<std::pair<int, int>> origin{};            // (layer, head) of the model that it was pruned from
   bool borderline = false;                                // its role: other sequences may decide otherwise
 };
 
@@ -37,6 +38,7 @@ struct Sample {
   // What the model makes of it, if known.
   using Likely = std::pair<std::string, double>;
   std::vector<std::vector<Likely>> predictions{};  // of the next token, by token; or of the classes, in one row
+  std::vector<std::int32_t> next{};                // the numbers of the tokens in the last row of predictions
   bool classes = false;                            // predictions are of classes
   std::vector<double> losses{};                    // of token t + 1 at t
   std::vector<double> embedding{};                 // of the whole text
@@ -81,9 +83,12 @@ struct Chapter {
 
 // A page that asks a server for what it shows: type a text, switch heads off.
 struct Live {
-  std::string model;    // as the command line names it
-  std::string example;  // the text to begin with
-  std::string hint;     // what may be typed
+  struct Suggestion {
+    std::string name, text, shows;  // a text to try, and what there is to see in it
+  };
+  std::string model;                 // as the command line names it
+  std::vector<Suggestion> examples;  // the first of them to begin with
+  std::string hint;                  // what may be typed
   std::int64_t most_tokens = 0;
   std::string compared{};  // another model to compare it with, or empty
 };
@@ -97,6 +102,7 @@ struct Page {
   std::vector<Model> models;
   std::vector<Chapter> chapters{};  // empty, or every figure and table is in one of them
   std::optional<Live> live{};
+  std::string view{};  // how it opens, as in an address of it: "colour=map&pin=4.1"
 };
 
 // What the page reads, as docs/page.md describes it; the figures themselves are not in it.

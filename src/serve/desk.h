@@ -3,9 +3,12 @@
 
 #include <chrono>
 #include <list>
+#include <optional>
 #include <string>
 
 #include "exam/observer.h"
+#include "exam/origins.h"
+#include "io/json.h"
 #include "report/page.h"
 #include "serve/maps.h"
 
@@ -32,13 +35,13 @@ report::Page live_page(const exam::Observer& observer, const std::string& model,
 // Not for several threads at once.
 class Desk {
  public:
-  // One model, or two to compare. Throws Error (input) unless those have the same kind, layers and heads.
+  // One model, or two to compare. Throws Error (input) unless exam::Origins knows which heads belong together.
   Desk(std::vector<ServedModel> models, std::int64_t most_tokens);
 
   // The page itself.
   const std::string& page() const noexcept { return page_; }
 
-  // Answers "read", "head", "layer" or "rank" with a body as in docs/page.md. Never throws.
+  // Answers "read", "head", "layer", "rank", "api" or "file" with a body as in docs/page.md. Never throws.
   Answer answer(const std::string& what, const std::string& body);
 
   // Takes one step, about a pass, of a ranking that is waited for; false if there is none. Never throws.
@@ -59,19 +62,24 @@ class Desk {
     exam::GateList gates;
   };
 
-  // `head` or `layer`, if given, receives what it asks about.
-  Question question_in(const std::string& body, HeadId* head = nullptr, std::size_t* layer = nullptr);
+  // What every question has; `own` are the keys that this one has besides.
+  Question question_in(const io::Json& json, std::vector<std::string> own = {});
+  std::vector<std::int32_t> tokens_in(const io::Json& json, const exam::Observer& observer) const;
+  void expect_room(const std::vector<std::int32_t>& tokens, const exam::Observer& observer) const;
   Answer read(const std::string& body);
   Answer head(const std::string& body);
   Answer layer(const std::string& body);
   Answer rank(const std::string& body);
+  Answer api(const std::string& body);
+  Answer file(const std::string& body);
   void drop_unasked();
 
   exam::Observer& observer_of(const Question& question) { return models_[question.model].observer; }
 
   std::vector<ServedModel> models_;
   std::int64_t most_tokens_;
-  std::vector<HeadId> heads_;
+  std::vector<std::vector<HeadId>> heads_;  // of each model
+  std::optional<exam::Origins> origins_;    // of two
   std::string page_;
   Maps maps_;
   std::list<Ranking> rankings_;  // the one asked for most recently comes first

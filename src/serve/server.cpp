@@ -1,9 +1,11 @@
 #include "serve/server.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +14,7 @@
 #include <memory>
 #include <random>
 
+#include "io/file.h"
 #include "polyhead/error.h"
 
 namespace polyhead::serve {
@@ -24,6 +27,12 @@ std::string random_token() {
     for (std::uint32_t bits = device(), n = 0; n < 8; ++n, bits >>= 4) token += "0123456789abcdef"[bits & 15];
   }
   return token;
+}
+
+constexpr std::size_t kTokenSize = 32;
+
+bool is_token(const std::string& text) {
+  return text.size() == kTokenSize && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
 union Address {
@@ -94,6 +103,25 @@ MHD_Result send(MHD_Connection* connection, const Answer& answer) {
 
 }  // namespace
 
+std::string kept_token(const std::filesystem::path& file) {
+  io::make_folder(file.parent_path());
+  const std::string made = random_token();
+  // Whoever comes second finds what the first one made.
+  if (const int fresh = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600); fresh >= 0) {
+    const io::Descriptor ours(fresh);
+    if (write(fresh, made.data(), made.size()) == std::ssize(made)) return made;
+    throw Error(ErrorCode::io, "serve", file.string() + ": " + std::strerror(errno));
+  }
+  struct stat about {};
+  const bool private_file = lstat(file.c_str(), &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
+                            (about.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+  const std::string kept = private_file ? io::read_file(file, kTokenSize) : "";
+  if (is_token(kept)) return kept;
+  throw Error(ErrorCode::input, "serve",
+              file.string() + ": expected the key of addresses, a file that only you may read, found something else; " +
+                  "remove it, and another key is made");
+}
+
 struct Server::Request {
   MHD_Connection* connection = nullptr;
   std::string what, body;
@@ -154,8 +182,9 @@ bool Server::check(MHD_Connection* connection, const std::string& path, const st
   if (request.what.empty()) {
     return method == MHD_HTTP_METHOD_GET ? true : refuse(MHD_HTTP_METHOD_NOT_ALLOWED, "the page is there for GET");
   }
-  if (request.what != "read" && request.what != "head" && request.what != "layer" && request.what != "rank") {
-    return refuse(MHD_HTTP_NOT_FOUND, "nothing here: expected read, head, layer or rank");
+  static const std::set<std::string> known{"read", "head", "layer", "rank", "api", "file"};
+  if (!known.contains(request.what)) {
+    return refuse(MHD_HTTP_NOT_FOUND, "nothing here: expected read, head, layer, rank, api or file");
   }
   if (method != MHD_HTTP_METHOD_POST) return refuse(MHD_HTTP_METHOD_NOT_ALLOWED, "questions come by POST");
   if (header_of(connection, "Content-Type") != "application/json") {

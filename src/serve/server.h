@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <mutex>
 #include <set>
 #include <string>
@@ -22,9 +23,14 @@ struct ServerOptions {
   std::string token{};             // the first part of every path; empty: 128 random bits
 };
 
-// A client that names another host (DNS rebinding), does not know the token, or asks for anything but the page, "read",
-// "head" and "rank" is refused before a byte of the body is kept. A slow client costs one connection. Up to
-// kMostWaiting questions wait in the queue; beyond that the answer is "busy".
+// The first part of every path, kept in a file that only its owner may read, so that an address stays the same from one
+// server to the next. Makes the file if it is not there; refuses (input) one that others may read or that has no such
+// part in it.
+std::string kept_token(const std::filesystem::path& file);
+
+// A client that names another host (DNS rebinding), does not know the token, or asks for anything but the page
+// and the questions of docs/page.md is refused before a byte of the body is kept. A slow client costs one connection.
+// Up to kMostWaiting questions wait in the queue; beyond that the answer is "busy".
 class Server {
  public:
   // Throws Error (input) if the host is not an address, (io) if it cannot be used. Answers until it is destroyed.

@@ -24,6 +24,7 @@ const std::map<std::string, std::string> kNotRun = {
     {"get smollm2", "fetches; get_test.cpp has its own package index"},
     {"get hf:sshleifer/tiny-gpt2", "the same"},
     {"serve smollm2 --port 8080", "others may have the port"},
+    {"serve smollm2 --open", "opens a browser; tests/serve/address_test.py has its own"},
     {"prune smollm2 --text book.txt --out small", "takes minutes"},
     {"prune smollm2 --text book.txt --out small --layout transformers", "the same"},
 };

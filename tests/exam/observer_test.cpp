@@ -266,7 +266,12 @@ TEST(LanguageOfATask, IsItsWords) {
   const Language& language = open.observer->language();
   const auto task = train::make_task(train::plan_for("classify").task);
   const Tokens drawn = task->sequence(train::Split::validation, 1, 0).tokens;
-  EXPECT_EQ(language.tokens_of(language.example()), drawn);
+  const std::vector<Suggestion> examples = language.examples();
+  ASSERT_EQ(examples.size(), 3u);
+  for (std::int64_t n = 0; n < 3; ++n) {
+    EXPECT_EQ(language.tokens_of(examples[static_cast<std::size_t>(n)].text),
+              task->sequence(train::Split::validation, 1, n).tokens);
+  }
   EXPECT_EQ(language.separators(), task->special_tokens());
   EXPECT_EQ(language.beginning(), Tokens{drawn[0]}) << "CLS";
   Tokens all = language.ordinary();
@@ -309,7 +314,7 @@ TEST(LanguageOfBytes, IsAnyText) {
   EXPECT_EQ(letters.front(), 'a');
   EXPECT_EQ(letters.back(), 'z');
   EXPECT_TRUE(language->beginning().empty());
-  EXPECT_FALSE(language->example().empty());
+  for (const Suggestion& one : language->examples()) EXPECT_LE(language->tokens_of(one.text).size(), 64u) << one.name;
 }
 
 }  // namespace

@@ -185,7 +185,7 @@ TEST(Kept, Pages) {
   text += made_of(html(made));
   made.findings.clear();
   made.chapters.clear();
-  made.live = Live{"runs/copy", "a text", "Any text.", 1024, "runs/other"};
+  made.live = Live{"runs/copy", {{"Text", "a text", "What it shows."}}, "Any text.", 1024, "runs/other"};
   expect_kept(fixture("pages.txt"), text + made_of(html(made)));
 }
 

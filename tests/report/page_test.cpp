@@ -50,14 +50,15 @@ TEST(Page, PolicyNamesTheScriptAndTheStyleAlone) {
   };
   EXPECT_EQ(policy, expected(kScriptDigest));
   Page live = sample_page();
-  live.live = Live{"the model", "an example <b>", "a hint \u202E", 77};
+  live.live = Live{"the model", {{"a name", "an example <b>", "shows \u202E"}}, "a hint \u202E", 77};
   EXPECT_EQ(between(html(live), "Content-Security-Policy\" content=\"", "\""),
             expected(kLiveScriptDigest) + "; connect-src 'self'");
   EXPECT_EQ(between(html(live), "<script>", "</script>"), kLiveScript);
   const json about = data_of(html(live))["live"];
-  EXPECT_EQ(
-      about,
-      (json{{"model", "the model"}, {"example", "an example <b>"}, {"hint", "a hint ‹U+202E›"}, {"most_tokens", 77}}));
+  EXPECT_EQ(about, (json{{"model", "the model"},
+                         {"examples", {{{"name", "a name"}, {"text", "an example <b>"}, {"shows", "shows ‹U+202E›"}}}},
+                         {"hint", "a hint ‹U+202E›"},
+                         {"most_tokens", 77}}));
   EXPECT_EQ(between(text, "<style>", "</style>"), kPageStyle);
   EXPECT_EQ(between(text, "<script>", "</script>"), kPageScript);
   EXPECT_EQ(kPageScript.find("innerHTML"), std::string_view::npos);

@@ -283,6 +283,15 @@ TEST(Desk, WhatCannotBeAnsweredIsSaidInWords) {
   for (const char* layer : {"3", "-1", "\"0\"", "[0]", "0.5"}) {
     ask("layer", R"({"text":"a","layer":)" + std::string(layer) + "}");
   }
+  for (const char* then : {"3", "[\"0\"]", "[-1]", "[400]", "[0.5]", "[1,2]"}) {
+    ask("read", R"({"text":"a","then":)" + std::string(then) + "}");
+  }
+  ask("read", json{{"text", "a"}, {"then", std::vector<int>(80, 1)}}.dump());
+  for (const char* more : {R"("generate":-1)", R"("generate":257)", R"("generate":100)", R"("top":0)", R"("top":65)",
+                           R"("heads":[])", R"("heads":[0,0])", R"("heads":[[0,4]])", R"("heads":"all")",
+                           R"("from":-1)", R"("from":1)", R"("queries":1)"}) {
+    ask("api", R"({"text":"a",)" + std::string(more) + "}");
+  }
   for (const char* what : {"passwd", "", "Read"}) ask(what, "{}");
   expect_kept(std::filesystem::path(POLYHEAD_ROOT) / "tests/fixtures/serve/questions.txt", said);
 }
@@ -325,6 +334,109 @@ TEST(Desk, RanksTheTextThatWasAskedForLast) {
   }
 }
 
+// What was added to a text is read as if it had been there: its numbers, whatever its letters are.
+TEST(Desk, GoesOnWithAText) {
+  Open open(save_language_model);
+  std::vector<std::int32_t> tokens = open.observer->tokens_of(kText, 64);
+  json question{{"text", kText}, {"then", json::array()}};
+  for (int step = 0; step < 3; ++step) {
+    const json sample = open.ask("read", question)["samples"][0];
+    ASSERT_EQ(sample["next"].size(), sample["predictions"].back().size());
+    const auto token = sample["next"][0].get<std::int32_t>();
+    EXPECT_EQ(open.observer->next_token(tokens, {}), token);
+    EXPECT_EQ(report::visible_token(open.observer->language().token_text(token)), sample["predictions"].back()[0][0]);
+    question["then"].push_back(token);
+    tokens.push_back(token);
+  }
+  const json sample = open.ask("read", question)["samples"][0];
+  EXPECT_EQ(sample["tokens"].size(), tokens.size());
+  EXPECT_NEAR(mean(sample["losses"]), scored(open, tokens, {}), 1e-5);
+  Open encoder(save_encoder);
+  EXPECT_EQ(encoder.desk.answer("read", json{{"text", kText}, {"then", {1}}}.dump()).status, 422);
+  EXPECT_EQ(encoder.desk.answer("api", json{{"text", kText}, {"generate", 1}}.dump()).status, 422);
+}
+
+// For programs: exactly the model's own weights, with gates, of the text and of what is generated.
+TEST(Desk, TellsAttentionInNumbers) {
+  Open open(save_language_model);
+  const exam::GateList gates{{{0, 1}, 0.0F}};
+  const json told = open.ask(
+      "api",
+      {{"text", kText}, {"generate", 2}, {"top", 3}, {"from", 2}, {"heads", {{2, 3}, {1, 0}}}, {"gates", {{0, 1, 0}}}});
+  std::vector<std::int32_t> tokens = open.observer->tokens_of(kText, 64);
+  for (int step = 0; step < 2; ++step) tokens.push_back(open.observer->next_token(tokens, gates));
+  const std::int64_t T = std::ssize(tokens);
+  ASSERT_EQ(told["tokens"].size(), tokens.size());
+  for (std::size_t t = 0; t < tokens.size(); ++t) EXPECT_EQ(told["tokens"][t]["id"], tokens[t]);
+  EXPECT_EQ(told["generated"], 2);
+  EXPECT_EQ(told["from"], 2);
+  ASSERT_EQ(told["heads"].size(), 2u);
+  for (const json& head : told["heads"]) {
+    const auto layer = head["layer"].get<std::size_t>();
+    const auto at = head["head"].get<std::int64_t>();
+    EXPECT_EQ(std::pair(layer, at), (&head == &told["heads"][0] ? std::pair<std::size_t, std::int64_t>(1, 0)
+                                                                : std::pair<std::size_t, std::int64_t>(2, 3)));
+    const Tensor weights = open.observer->weights(tokens, gates, layer);
+    std::vector<double> received(tokens.size(), 0.0);
+    ASSERT_EQ(head["keys"].size(), tokens.size() - 2);
+    for (std::int64_t query = 2; query < T; ++query) {
+      const float* row = weights.as<float>() + (at * T + query) * T;
+      const auto n = static_cast<std::size_t>(query - 2);
+      double entropy = 0;
+      for (std::int64_t key = 0; key < T; ++key) {
+        received[static_cast<std::size_t>(key)] += row[key];
+        if (row[key] > 0) entropy -= row[key] * std::log(row[key]);
+      }
+      EXPECT_NEAR(head["entropy"][n], entropy, 1e-5);
+      std::vector<float> sorted(row, row + T);
+      std::sort(sorted.rbegin(), sorted.rend());
+      ASSERT_EQ(head["keys"][n].size(), 3u);
+      for (std::size_t rank = 0; rank < 3; ++rank) {
+        EXPECT_NEAR(head["weights"][n][rank], sorted[rank], 1e-6);
+        EXPECT_NEAR(row[head["keys"][n][rank].get<std::size_t>()], sorted[rank], 1e-6);
+      }
+    }
+    for (std::size_t key = 0; key < tokens.size(); ++key) EXPECT_NEAR(head["received"][key], received[key], 1e-5);
+  }
+  const json all = open.ask("api", {{"text", kText}});
+  EXPECT_EQ(all["heads"].size(), 12u);
+  EXPECT_EQ(all["heads"][0]["keys"][0], json::array({0})) << "the first token sees itself alone";
+  EXPECT_EQ(all["heads"][0]["keys"].back().size(), 5u);
+}
+
+// A pruned model beside the one that it comes from: every head knows which it was.
+TEST(Desk, APrunedModelKnowsWhereItsHeadsComeFrom) {
+  Opened pruned(save_pruned_language_model), whole(save_language_model), other(save_other_language_model);
+  const auto heads_of = [](Desk& desk, int model, const json& gates) {
+    const Answer answer = desk.answer("read", json{{"text", kText}, {"model", model}, {"gates", gates}}.dump());
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return json::parse(answer.body)["heads"];
+  };
+  std::vector<HeadId> left = model::all_heads(whole.observer->model().config());
+  std::erase_if(left, [](const HeadId& id) { return std::find(kPruned.begin(), kPruned.end(), id) != kPruned.end(); });
+  for (const bool first : {true, false}) {
+    Opened &one = first ? pruned : whole, &two = first ? whole : pruned;
+    Desk desk({{*one.observer, "one"}, {*two.observer, "two"}}, 64);
+    const json small = heads_of(desk, first ? 0 : 1, json::array()),
+               all = heads_of(desk, first ? 1 : 0, json::array({json::array({1, 3, 0})}));
+    ASSERT_EQ(small.size(), left.size());
+    for (std::size_t n = 0; n < left.size(); ++n) EXPECT_EQ(small[n]["origin"], json({left[n].layer, left[n].head}));
+    EXPECT_EQ(all.size(), 12u);
+    for (const json& head : all) EXPECT_FALSE(head.contains("origin"));
+    EXPECT_EQ(desk.answer("head", json{{"text", kText}, {"model", first ? 0 : 1}, {"head", {1, 3}}}.dump()).status,
+              422);
+  }
+  const exam::Origins origins(pruned.context, pruned.observer->model(), whole.observer->model());
+  EXPECT_EQ(origins.own({{{0, 2}, 0.0F}, {{1, 3}, 0.5F}, {{1, 1}, 2.0F}}, 0),
+            (exam::GateList{{{0, 1}, 0.0F}, {{1, 0}, 2.0F}}));
+  try {
+    const exam::Origins none(pruned.context, pruned.observer->model(), other.observer->model());
+    FAIL() << "it was not made from this one";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("comes from none of the other's"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Desk, NamesClassesByTheirNumbers) {
   Open open(save_classifier);
   const json row = open.ask("read", {{"text", open.observer->language().example()}})["samples"][0]["predictions"][0];
@@ -347,7 +459,8 @@ TEST(LivePage, SaysWhatTheModelIs) {
   EXPECT_EQ(page.live->model, "models/encoder/");
   EXPECT_EQ(page.live->most_tokens, 96) << "no more than the model reads";
   EXPECT_EQ(live_page(*encoder.observer, "m", 50).live->most_tokens, 50);
-  EXPECT_EQ(page.live->example, encoder.observer->language().example());
+  ASSERT_EQ(page.live->examples.size(), 3U);
+  EXPECT_EQ(page.live->examples[0].text, encoder.observer->language().example());
   EXPECT_EQ(page.live->hint, encoder.observer->language().hint());
   const std::string parameters = report::typeset(std::to_string(encoder.observer->model().parameter_count()));
   EXPECT_EQ(page.lead, "3 layers of 4 heads, " + parameters +

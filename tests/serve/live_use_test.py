@@ -162,17 +162,18 @@ class Use(Live):
         tab.run("gates.toggle([currentModel().heads[0]]); null")
         self.wait(tab)
         self.wait(tab, 'look.matrix !== null')
-        self.assertEqual(asked(), ['read', 'layer'], 'the whole model is known')
+        self.until_found(tab)
+        self.assertEqual([asked()[0], set(asked()[1:])], ['read', {'layer'}], 'the whole model is known')
         self.assertEqual(tab.run('asked')[0][1]['gates'], [[0, 0, 0]])
         for times in range(2):
             self.click(tab, '.cell[data-head="1.2"]')
             self.wait(tab, "map.matrix !== null && state.head === '1.2'")
             tab.run("byId('close').click(); null")
             tab.settle()
-        layers = [about['layer'] for what, about in tab.run('asked') if what == 'layer']
-        self.assertEqual([asked()[0], len(asked()) - 1, len(set(layers)), layers[-1]], ['read', len(layers), len(layers), 1], 'its weights are known')
-        question = tab.run('asked')[-1][1]
-        self.assertEqual([question['gates'], question['text']], [[[0, 0, 0]], tab.run("byId('text').value")])
+        layers = [(about['layer'], about['gates'] != []) for what, about in tab.run('asked') if what == 'layer']
+        self.assertEqual(len(layers), len(set(layers)), 'its weights are known')
+        self.assertEqual({layer for layer, off in layers if off}, {0, 1, 2}, 'those of all heads, to see what changed')
+        self.assertEqual({about['text'] for _, about in tab.run('asked')}, {tab.run("byId('text').value")})
         tab.run("asked.length = 0; gates.toggle([currentModel().heads[0]]); null")
         self.wait(tab)
         self.assertNotIn('read', asked(), 'all on is known, too')
@@ -243,7 +244,7 @@ class Use(Live):
                          ['one two', '', False, '1.1,2.2:0.5', 1])
         tab.run("location.hash = '#versus=one&change=1'")
         self.wait(tab)
-        self.assertEqual(tab.run("[byId('text').value === data.live.example, byId('versus').value, byId('change').checked, gates.text()]"),
+        self.assertEqual(tab.run("[byId('text').value === data.live.examples[0].text, byId('versus').value, byId('change').checked, gates.text()]"),
                          [True, 'one', True, ''])
         for given, left in (('0.0:2,0.1:0,1.0:0.05', '0.0:2,0.1,1.0:0.05'), ('0.0:2.05,0.1:-0.1,1.3:1,3.0,0.4,2.3', '2.3')):
             tab.run(f"location.hash = '#off={given}'")
@@ -283,11 +284,12 @@ class Use(Live):
         self.assertEqual(tab.run('currentModel().heads.map((head) => head.importance)'), part['gradient'])
         tab.run("gates.toggle([currentModel().heads[2]]); null")
         self.wait(tab)
+        self.until_found(tab)
         self.assertEqual(tab.run(says)[0], 'Stop ranking', 'the whole model is ranked, whatever is off')
         self.assertEqual(tab.run('currentModel().heads.map((head) => head.importance)'), part['gradient'])
         tab.run("byId('rank').click(); null")
         asked = tab.run('asked.length')
-        self.assertEqual(tab.run(says), ['Rank heads', '', 'role'])
+        self.assertEqual(tab.run(says), ['Rank heads', '', 'changed'])
         self.assertTrue(tab.run('signal.aborted'), 'what was asked is not waited for')
         time.sleep(0.5)
         self.assertEqual(tab.run('asked.length'), asked, 'nothing more is asked')
@@ -310,7 +312,8 @@ class Use(Live):
         tab.run(f"""controls.elements.model.value = '1'; controls.elements.model.dispatchEvent(new Event('change', {{bubbles: true}}));
             answers = {json.dumps([{"json": whole}])}; byId('rank').click(); null""")
         self.wait(tab, "byId('ranking').textContent.startsWith('Ranked')")
-        self.assertEqual(tab.run('asked[asked.length - 1]'), ['rank', {'text': 'one two', 'model': 0}], 'the side that is looked at')
+        self.assertEqual(tab.run("asked.filter(([what]) => what === 'rank').at(-1)"), ['rank', {'text': 'one two', 'model': 0}],
+                         'the side that is looked at')
         self.assertEqual(tab.run('data.models[1].heads.map((head) => head.damage)'), whole['damage'])
         tab.run("answers = [{status: 422, json: {error: 'no ranks'}}]; byId('rank').click(); null")
         self.wait(tab, "byId('ranking').textContent === 'no ranks'")
@@ -337,6 +340,7 @@ class Use(Live):
     def test_every_word_and_state(self):
         tab = self.opened('#text=the+road&off=0.1,1.2:0.5&versus=one+two')
         tab.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        self.until_found(tab)
         tab.settle()
         page = said.lines(tab, 'header, #asking, #choice, #tokens, #switches, #grid .line, #more, .role-key + .hint')
         self.assertEqual(said.lines(tab, '#outcome')[0], 'region "Side by side"')

@@ -16,7 +16,7 @@ import walk_test
 
 STEPS, SEEDS = 45, (3, 8)
 TEXTS = ['the road', 'one two three', "it's a <b>road</b>", 'it was the best of times, it was the worst', 'a']
-COLOURS = ['role', 'entropy (nats)', 'mean distance', 'induction']
+COLOURS = ['role', 'changed', 'entropy (nats)', 'mean distance', 'induction']
 
 OUTCOME = '''(() => {
   const all = (selector, inside = document) => [...inside.querySelectorAll(selector)], text = (one) => one.textContent;
@@ -85,20 +85,20 @@ class LivePage(expected.Page):
 
     def before(self):
         """Of the whole model, for colouring by the change; None where the numbers themselves are shown."""
-        if not self.state['change'] or not self.gates.values or self.state['colour'] in ('role', 'importance', 'damage'):
+        if not self.state['change'] or not self.gates.values or self.colour in ('role', 'changed', 'map', 'importance', 'damage'):
             return None
         return {expected.key(head): head for head in self.model['whole']['heads']}
 
     def value(self, head):
         if self.other() or not self.before():
             return super().value(head)
-        colour = self.state['colour']
+        colour = self.colour
         return expected.measured(head, colour) - expected.measured(self.before()[expected.key(head)], colour)
 
     def say(self, head):
         said, mark = super().say(head), self.gates.mark(expected.key(head))
         if self.before() and not self.other():
-            said = said.replace(f", {self.state['colour']} ", f", {self.state['colour']}, change ")
+            said = said.replace(f', {self.colour} ', f', {self.colour}, change ')
         return said + ('' if mark == '' else ', off' if mark == '×' else f', gate {mark}')
 
     def cells(self):
@@ -106,7 +106,7 @@ class LivePage(expected.Page):
                  'pruned': self.gates.mark(cell['head']) != ''} for cell in super().cells()]
 
     def legend(self):
-        count = len(self.roles()) if self.state['colour'] == 'role' else 0
+        count = len(self.roles()) if self.colour in ('role', 'changed') else 0
         return [words + ('off / on' if at < count else '') for at, words in enumerate(super().legend())]
 
     def shades(self, sample):
@@ -179,7 +179,7 @@ class Walk(Live):
     def begin(self, seed):
         self.rng, self.asked, self.gates = random.Random(seed), {}, Gates()
         self.open_tab = self.tab()
-        self.example = self.open_tab.run('data.live.example')
+        self.example = self.open_tab.run('data.live.examples[0].text')
         self.text, self.versus = self.example, ''
         self.state = {**expected.DEFAULTS, 'change': ''}
         self.ranked = {}  # by text
@@ -200,13 +200,15 @@ class Walk(Live):
                 if self.ranked.get(at):
                     head.update({name: self.ranked[at][field][i] for name, field in (('importance', 'gradient'), ('damage', 'damage'))})
                 heads.append(head)
-            sample = {**now['samples'][0], 'before': whole['samples'][0] if self.gates.values else None, 'text': text}
+            gates = self.gates.list()
+            before = {**whole['samples'][0], 'text': text, 'gates': []} if gates else None
+            sample = {**now['samples'][0], 'before': before, 'text': text, 'gates': gates}
             name = ('first text', 'second text')[at] if self.versus else now['name']
             made.append({'name': name, 'heads': heads, 'samples': [sample], 'whole': whole})
         return made
 
     def head(self, sample, head):
-        return self.ask('head', text=sample['text'], model=0, gates=self.gates.list(), head=[head['layer'], head['head']])
+        return self.ask('head', text=sample['text'], model=0, gates=sample['gates'], head=[head['layer'], head['head']])
 
     def page(self):
         return LivePage(self)
@@ -234,7 +236,7 @@ class Walk(Live):
         self.gates.toggle([key for key in self.keys() if int(key.split('.')[part]) == number])
 
     def role(self):
-        if self.state['colour'] != 'role':
+        if self.page().colour not in ('role', 'changed'):
             return
         page, at = self.page(), self.rng.randrange(len(self.page().roles()))
         self.press(f"document.querySelectorAll('.role-key button')[{at}].click()")
@@ -276,8 +278,8 @@ class Walk(Live):
         self.state['colour'] = 'damage'
 
     def settle_state(self):
-        if self.state['colour'] not in [name for name, _ in self.page().measures()]:
-            self.state['colour'] = 'role'
+        if self.state['colour'] and self.state['colour'] not in [name for name, _ in self.page().measures()]:
+            self.state['colour'] = ''
 
     def choose(self):
         """The side that is looked at, or what it is compared with."""
@@ -293,9 +295,10 @@ class Walk(Live):
 
     def colour(self):
         known = [name for name, _ in self.page().measures()]
-        self.state['colour'] = self.rng.choice([name for name in [*COLOURS, 'damage', 'importance'] if name in known])
-        self.press(f'''byId('colour').value = {json.dumps(self.state['colour'])};
+        value = self.rng.choice([name for name in [*COLOURS, 'damage', 'importance'] if name in known])
+        self.press(f'''byId('colour').value = {json.dumps(value)};
             byId('colour').dispatchEvent(new Event('change', {{bubbles: true}}))''')
+        self.state['colour'] = '' if value == ('changed' if self.page().base() else 'role') else value
 
     def change(self):
         if self.gates.values:
@@ -359,17 +362,18 @@ class Walk(Live):
             self.wait(tab, f"map.sample === currentSample() && map.matrix !== null && state.head === '{self.state['head']}'")
             if page.other():
                 self.wait(tab, f"byId('other-name').textContent === {json.dumps(page.other()['name'])}")
+        self.until_found(tab)
         tab.settle()
         found, switches = tab.run(walk_test.READ), tab.run(SWITCHES)
         self.assertRegex(switches.pop('status'), rf"^{len(self.models()[0]['samples'][0]['tokens'])} tokens?, read in \d+ ms$")
-        by_role = self.state['colour'] == 'role'
+        by_role = page.colour == 'role'
         least, most = (0, 1) if by_role else expected.extent([page.value(head) for head in page.heads])
         wanted = {
-            'measures': [[list(pair) for pair in page.measures()], self.state['colour']], 'cells': page.cells(),
+            'measures': [[list(pair) for pair in page.measures()], page.colour], 'cells': page.cells(),
             'legend': page.legend(), 'listed': page.listed(), 'tokens': page.tokens(), 'tokenNote': page.token_note(),
             'otherTokens': page.other_tokens(), 'dialog': page.dialog(),
-            'swatches': [expected.role_colour(name) for name, _ in page.roles()] if by_role else [],
-            'scale': [] if by_role or self.state['colour'] == 'map' else [[[self.palette.shade(least + (most - least) * x / 255, least, most) for x in range(256)]]]}
+            'swatches': [expected.role_colour(name) for name, _ in page.roles()] if page.colour in ('role', 'changed') else [],
+            'scale': [] if by_role or page.colour == 'map' else [[[self.palette.shade(least + (most - least) * x / 255, least, most) for x in range(256)]]]}
         for name, value in wanted.items():
             self.assertEqual(found[name], json.loads(json.dumps(value)), f'{name}, {where}')
         self.assertEqual(tab.run(OUTCOME), json.loads(json.dumps(page.outcome())), f'outcome, {where}')

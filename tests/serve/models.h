@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "exam/observer.h"
+#include "heads/pruning.h"
 #include "io/scratch.h"
 #include "model/checkpoint.h"
 #include "train/plan.h"
@@ -36,6 +37,14 @@ inline void save_language_model(const std::filesystem::path& folder) {
 // Of the same shape, with other weights.
 inline void save_other_language_model(const std::filesystem::path& folder) {
   save_reader(folder, small_config(model::Kind::gpt, 2100), "gpt2", 8);
+}
+
+// What is left of it without some heads.
+inline const std::vector<HeadId> kPruned{{0, 1}, {1, 0}, {1, 3}};
+inline void save_pruned_language_model(const std::filesystem::path& folder) {
+  const model::Transformer whole(small_config(model::Kind::gpt, 2100), 7);
+  save_reader(folder, small_config(model::Kind::gpt, 2100), "gpt2");
+  model::save(*heads::without_heads(whole, kPruned), folder);
 }
 
 // As many heads as SmolLM2-135M has, which are much smaller.

@@ -13,7 +13,7 @@ STYLE = (pathlib.Path(__file__).parent.parent.parent / 'viewer/page.css').read_t
 COLOURS = {name: tuple([int(one[at:at + 2], 16) for at in (1, 3, 5)] for one in pair)
            for name, *pair in re.findall(r'--role-([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);', STYLE)}
 DEFAULTS = {'model': '0', 'sample': '0', 'layer': '', 'role': '', 'least': '', 'order': 'layer', 'head': '', 'query': '',
-            'colour': 'role', 'token': '', 'against': ''}
+            'colour': '', 'token': '', 'against': '', 'difference': ''}
 
 
 def rounded(value):
@@ -128,13 +128,59 @@ class Page:
                   'damage': lambda head: (-head.get('damage', -math.inf), *place(head))}
         return sorted(heads, key=orders[state['order']])
 
+    # --- what changed
+
+    def base(self):
+        """The sample that this one is compared with, if there is one and neither has too many weights."""
+        other = self.other_sample() or self.sample.get('before')
+        size = lambda one: len(one['tokens']) * len(one.get('key_tokens') or one['tokens']) * len(self.heads)
+        if not other or any('key_tokens' in one or size(one) > 16 << 20 for one in (self.sample, other)):
+            return None
+        return other
+
+    @property
+    def colour(self):
+        return self.state['colour'] or ('changed' if self.base() else 'role')
+
+    def colour_name(self):
+        return 'attention changed' if self.colour == 'changed' else self.colour
+
+    def change(self, head):
+        """Of the queries that both have, how much of the weight lies elsewhere."""
+        one, other = self.sample['tokens'], self.base()['tokens']
+        rows, then = self.weights(self.sample, head), self.weights(self.base(), head)
+        if rows is None or then is None:
+            return None
+        pairs = [(i, i) for i in range(len(one))]
+        if len(one) != len(other):
+            least = min(len(one), len(other))
+            first = next((i for i in range(least) if one[i] != other[i]), least)
+            last = next((i for i in range(least - first) if one[-1 - i] != other[-1 - i]), least - first)
+            pairs = [(i, i) for i in range(first)] + [(len(one) - i, len(other) - i) for i in range(last, 0, -1)]
+        if not pairs:
+            return None
+        weight, total = lambda byte: (byte / 255) ** 2, 0
+        for query, place in pairs:
+            apart = [weight(rows[query][key]) - weight(then[place][at]) for key, at in pairs]
+            total += sum(map(abs, apart))
+            if len(pairs) < len(one) or len(pairs) < len(other):
+                total += abs(sum(apart))
+        return min(1, total / 2 / len(pairs))
+
+    def changed_most(self):
+        changes = [(head, self.change(head)) for head in self.heads]
+        return sorted((one for one in changes if (one[1] or 0) > 0.0005), key=lambda one: -one[1])[:10]
+
+    def base_name(self):
+        return self.other()['name'] if self.other() else 'the whole model'
+
     # --- the controls
 
     def measures(self):
         names = lambda field: list(dict.fromkeys(name for head in self.heads for name in head.get(field, {})))
         known = [name for name in ('importance', 'damage') if any(name in head for head in self.heads)]
         maps = len(self.heads) * len(self.sample['tokens']) ** 2 <= 64 << 20
-        return [('role', 'role'), *([('map', 'small maps')] if maps else []), *((name, name) for name in names('statistics')),
+        return [('role', 'role'), *([('changed', 'attention changed')] if self.base() else []), *([('map', 'small maps')] if maps else []), *((name, name) for name in names('statistics')),
                 *((name, f'role score: {name}') for name in names('roles')), *((name, name) for name in known)]
 
     def choices(self):
@@ -156,10 +202,12 @@ class Page:
     # --- the grid
 
     def value(self, head):
-        now = measured(head, self.state['colour'])
+        if self.colour == 'changed':
+            return self.change(head)
+        now = measured(head, self.colour)
         if not self.other():
             return now
-        then = measured(self.partner(head), self.state['colour'])
+        then = measured(self.partner(head), self.colour)
         return None if now is None or then is None else now - then
 
     def roles(self):
@@ -173,43 +221,47 @@ class Page:
 
     def say(self, head):
         value = ''
-        if self.state['colour'] not in ('role', 'map'):
-            value = f", {self.state['colour']}{', difference' if self.other() else ''} {number(self.value(head))}"
-        elif self.state['colour'] == 'role' and self.differs(head):
+        if self.colour not in ('role', 'map'):
+            apart = ', difference' if self.other() and self.colour != 'changed' else ''
+            value = f", {self.colour_name()}{apart} {number(self.value(head))}"
+        elif self.colour == 'role' and self.differs(head):
             value = f", {role(self.partner(head))} in “{self.other()['name']}”"
         return f"Layer {head['layer']} · head {head['head']}: {role(head)}{value}{'' if head['kept'] else ', pruned'}"
 
     def cells(self):
-        by_role, shown = self.state['colour'] == 'role', [key(head) for head in self.shown()]
+        by_role, shown = self.colour == 'role', [key(head) for head in self.shown()]
         least, most = (0, 1) if by_role else extent([self.value(head) for head in self.heads])
         cells = []
         for head in sorted(self.heads, key=lambda head: (head['layer'], head['head'])):
             colour = role_colour(role(head)) if by_role else self.palette.shade(self.value(head), least, most)
             mark = '' if head['kept'] else '–'
             cells.append({'head': key(head), 'colour': colour, 'says': self.say(head), 'pruned': not head['kept'],
-                          'mark': mark or (short(role(head)) if by_role else ''),
+                          'mark': mark or (short(role(head)) if by_role or self.colour == 'changed' else ''),
                           'dimmed': key(head) not in shown, 'differs': by_role and self.differs(head)})
         return cells
 
     def legend(self):
-        if self.state['colour'] == 'role':
-            words = [f'{short(name)}{name} ({count})' for name, count in self.roles()]
-        elif self.state['colour'] == 'map':
+        words = [f'{short(name)}{name} ({count})' for name, count in self.roles()] if self.colour in ('role', 'changed') else []
+        if self.colour == 'map':
             words = ['Rows are queries, columns are keys.']
-        else:
+        elif self.colour != 'role':
             least, most = extent([self.value(head) for head in self.heads])
-            words = [number(float(f'{end:.2g}')) for end in ([least, 0, most] if least < 0 else [0, most / 2, most])]
+            words += [number(float(f'{end:.2g}')) for end in ([least, 0, most] if least < 0 else [0, most / 2, most])]
+        if self.colour == 'changed':
+            most = self.changed_most()
+            words.append(f'Attention that lies elsewhere than in “{self.base_name()}”, from 0 to 1' + ('. Most in' if most else ': none.'))
+            words += [f'{key(head)} {role(head)} {change:.3f}' for head, change in most]
         if not all(head['kept'] for head in self.heads):
             words.append('– pruned')
-        if self.other() and self.state['colour'] != 'map':
+        if self.other() and self.colour not in ('map', 'changed'):
             name = self.other()['name']
-            words.append(f'Underlined: another role in “{name}”.' if self.state['colour'] == 'role' else
+            words.append(f'Underlined: another role in “{name}”.' if self.colour == 'role' else
                          f'The colour is the difference to “{name}”.')
         return words
 
     def listed(self):
         """The heads in the order of their colour."""
-        if self.state['colour'] in ('role', 'map'):
+        if self.colour in ('role', 'map'):
             return [[key(head), role(head), number(head.get('score'))]
                     for head in sorted(self.shown(), key=role)]
         size = lambda head: -math.inf if self.value(head) is None else self.value(head)
@@ -265,7 +317,7 @@ class Page:
         at = self.chosen_token()
         if at < 0:
             return 'Choose a token to open heads at it.'
-        words = f"Token {at + 1} of {len(self.sample['tokens'])}"
+        words = f"Token {at}, of 0 to {len(self.sample['tokens']) - 1}"
         words += '' if self.state['token'] == '' else ', at which heads open'
         if self.loss(self.sample, at) is not None:
             words += f', its loss {number(self.loss(self.sample, at))}'

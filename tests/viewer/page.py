@@ -1,5 +1,6 @@
 """What every test of a page does: opens it in a tab, listens for complaints, looks whether it fits and can be read."""
 import pathlib
+import time
 import unittest
 
 from browser import Browser, Tab
@@ -48,6 +49,14 @@ class PageTest(unittest.TestCase):
         tab.run(f"location.hash = '{address}'; document.querySelectorAll('details').forEach((one) => {{ one.open = false; }}); null")
         tab.settle()
         return tab
+
+    def until_found(self, tab):
+        """For the changes of all heads' attention, where they are shown."""
+        for _ in range(400):
+            if tab.run("!changes.other() || colouring() !== 'changed' || changes.finding === null"):
+                return
+            time.sleep(0.02)
+        self.fail('the changes of attention are not found')
 
     def expect_quiet(self, tab):
         self.assertEqual(tab.complaints(), [])

@@ -65,9 +65,9 @@ class Reading(PageTest):
     def test_the_note_says_which_token_and_its_loss(self):
         tab = self.opened('&token=3', losses=LOSSES, predictions=predictions(0.5))
         shade = ' The stronger the shade, the less the model expected the token.'
-        self.assertEqual(tab.text('#token-note'), 'Token 4 of 14, at which heads open, its loss 2.' + shade)
+        self.assertEqual(tab.text('#token-note'), 'Token 3, of 0 to 13, at which heads open, its loss 2.' + shade)
         tab.run(f"currentSample().before = {{losses: {json.dumps(BEFORE)}, predictions: currentSample().predictions}}; reading.show()")
-        self.assertEqual(tab.text('#token-note'), 'Token 4 of 14, at which heads open, its loss 2, +1 against the whole model. '
+        self.assertEqual(tab.text('#token-note'), 'Token 3, of 0 to 13, at which heads open, its loss 2, +1 against the whole model. '
                                                   'The shade is the change of the loss.')
         pressed = "[...document.querySelectorAll('#tokens button')].map((e) => e.getAttribute('aria-pressed')).indexOf('true')"
         self.assertEqual(tab.run(pressed), 3)

@@ -74,7 +74,7 @@ class Using(PageTest):
         for nonsense in ('#blocks=least', '#against=x', '#against=0', '#colour=none', '#token=1.5', '#sample=1234567', '#model=1000000'):
             self.at(nonsense)
             self.assertEqual(tab.run("""[state.blocks, state.against, state.colour, state.token, state.sample, state.model]"""),
-                             ['max', '', 'role', '', '0', '0'], nonsense)
+                             ['max', '', '', '', '0', '0'], nonsense)
         self.at('#blocks=mean')
         self.assertEqual(tab.run('state.blocks'), 'mean')
 

@@ -150,14 +150,14 @@ class Walk(PageTest):
             values = [value for value, _ in self.page().choices()[name][0]]
             if self.state[name] not in values:
                 self.state[name] = values[0]
-        if self.state['colour'] not in [name for name, _ in self.page().measures()]:
-            self.state['colour'] = 'role'
+        if self.state['colour'] and self.state['colour'] not in [name for name, _ in self.page().measures()]:
+            self.state['colour'] = ''
 
     def colour(self):
         value = self.rng.choice(self.page().measures())[0]
         self.open_tab.run(f'''byId('colour').value = {json.dumps(value)};
             byId('colour').dispatchEvent(new Event('change', {{bubbles: true}})); null''')
-        self.state['colour'] = value
+        self.state['colour'] = '' if value == ('changed' if self.page().base() else 'role') else value
 
     def token(self):
         index = self.rng.randrange(len(self.page().sample['tokens']))
@@ -213,18 +213,19 @@ class Walk(PageTest):
     # --- what is seen
 
     def expect_all(self, where):
+        self.until_found(self.open_tab)
         self.open_tab.settle()
         found, page = self.open_tab.run(READ), self.page()
         address = dict(urllib.parse.parse_qsl(found.pop('address')[1:]))
         self.assertEqual(address, page.address(), where)
-        by_role = self.state['colour'] == 'role'
+        by_role = page.colour == 'role'
         least, most = (0, 1) if by_role else expected.extent([page.value(head) for head in page.heads])
         wanted = {
             'note': page.model['note'], 'count': page.count(), 'choices': page.choices(),
-            'measures': [[list(pair) for pair in page.measures()], self.state['colour']], 'cells': page.cells(),
+            'measures': [[list(pair) for pair in page.measures()], page.colour], 'cells': page.cells(),
             'legend': page.legend(), 'listed': page.listed(), 'tokens': page.tokens(),
-            'swatches': [expected.role_colour(name) for name, _ in page.roles()] if by_role else [],
-            'scale': [] if by_role or self.state['colour'] == 'map' else [[[self.palette.shade(least + (most - least) * x / 255, least, most)
+            'swatches': [expected.role_colour(name) for name, _ in page.roles()] if page.colour in ('role', 'changed') else [],
+            'scale': [] if by_role or page.colour == 'map' else [[[self.palette.shade(least + (most - least) * x / 255, least, most)
                                            for x in range(256)]]],
             'cards': [[group, [[lines[1:], lines[0], share, pruned] for lines, share, pruned in cards]]
                       for group, cards in page.cards()],
