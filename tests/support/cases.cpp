@@ -347,6 +347,9 @@ void add_wants(Collector& cases) {
     packed = chosen;
     packed.packed = true;
     cases.add(packed, "chosen_weights_packed");
+    Case many = cases.start({300, 9, 4, 4}, dtype, Align::top_left);  // more rows than a kernel takes at a time
+    for (std::int32_t row = 300; row-- > 0;) many.wants.weight_rows.push_back(row);
+    cases.add(many, "chosen_weights_of_many");
     Case lse = model, nothing = model;
     lse.wants = nothing.wants = {};
     lse.wants.lse = true;
