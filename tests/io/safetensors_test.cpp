@@ -186,6 +186,8 @@ TEST(Safetensors, WholeNumbersOfOtherWidthsBecomeI32) {
   expect_error(ErrorCode::input, {"\"t\"", "32 bits"},
                [&] { read("I64", std::string_view("\0\0\0\0\0\0\0\0\0\0\0\x80\0\0\0\0", 16)); });
   expect_error(ErrorCode::input, {"32 bits"}, [&] { read("U32", std::string_view("\0\0\0\0\0\0\0\x80", 8)); });
+  expect_error(ErrorCode::input, {"32 bits"},
+               [&] { read("U64", std::string_view("\0\0\0\0\0\0\0\0\0\0\0\x80\0\0\0\0", 16)); });
 }
 
 TEST(Safetensors, TakeAndHas) {
