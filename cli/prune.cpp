@@ -13,6 +13,8 @@
 #include "exam/examination.h"
 #include "io/file.h"
 #include "model/transformers_folder.h"
+#include "text/tokenizer.h"
+#include "train/run.h"
 
 namespace polyhead::cli {
 namespace {
@@ -77,6 +79,19 @@ void check(const PruneOptions& o) {
   io::expect_new_folder(o.out, o.force);
 }
 
+// Of the files of weights that a model is in.
+std::int64_t weight_bytes(const std::filesystem::path& model) {
+  if (!io::is_folder(model)) return static_cast<std::int64_t>(std::filesystem::file_size(model));
+  std::int64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(model)) {
+    const std::filesystem::path& file = entry.path();
+    const bool weights = file.extension() == ".safetensors" && file.filename() != train::kStateFile;
+    const bool gguf = file.extension() == ".gguf" && file.filename() != text::kTokenizerGguf;
+    if (entry.is_regular_file() && (weights || gguf)) bytes += static_cast<std::int64_t>(entry.file_size());
+  }
+  return bytes;
+}
+
 class Pruning {
  public:
   explicit Pruning(const PruneOptions& o) : o_(o), context_(o.on.context()), subject_(o.subject.load(context_)) {
@@ -122,7 +137,11 @@ class Pruning {
     result.roles_left = roles_of(*smaller);
     const Progress timing("timing both");
     result.facts = exam::compare(context_, *subject_.model, *smaller, material_.reporting);
-    if (!o_.dry_run) result.missing = save(*smaller, gone);
+    if (!o_.dry_run) {
+      result.missing = save(*smaller, gone);
+      result.bytes_read = weight_bytes(o_.subject.model);
+      result.bytes_written = weight_bytes(o_.out);
+    }
     return result;
   }
 

@@ -28,6 +28,8 @@ struct Pruned {
   exam::BeforeAndAfter facts{};
   std::optional<Orders> orders{};
   std::string missing{};  // what could not be written, in words
+  // Of the files of weights that were read and written; 0 if nothing was written.
+  std::int64_t bytes_read = 0, bytes_written = 0;
 };
 
 Report prune_report(const Pruned& pruned);

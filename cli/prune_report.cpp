@@ -112,14 +112,17 @@ std::string times_text(const Pruned& p) {
                           {"", "after", Style::seconds},
                           {"", "change", Style::percent}},
               .rows = {}};
-  const auto add = [&](const char* what, double before, double after) {
-    if (before > 0) table.rows.push_back({what, before, after, change(before, after)});
+  bool all_tell = true;
+  const auto add = [&](const char* what, double before, double after, const exam::TimeRatio& ratio) {
+    if (before <= 0) return;
+    table.rows.push_back({what, before, after, ratio.tells() ? change(before, after) : "none told"});
+    all_tell = all_tell && ratio.tells();
   };
-  add("prefill, batch 1", a.seconds_of_one, b.seconds_of_one);
-  add("prefill, batch 16", a.seconds_of_16, b.seconds_of_16);
-  add("decode, batch 1", a.step_of_one, b.step_of_one);
-  add("decode, batch 16", a.step_of_16, b.step_of_16);
-  return text_of(table);
+  add("prefill, batch 1", a.seconds_of_one, b.seconds_of_one, p.facts.of_one);
+  add("prefill, batch 16", a.seconds_of_16, b.seconds_of_16, p.facts.of_16);
+  add("decode, batch 1", a.step_of_one, b.step_of_one, p.facts.step_of_one);
+  add("decode, batch 16", a.step_of_16, b.step_of_16, p.facts.step_of_16);
+  return text_of(table) + (all_tell ? "" : "None told: the ratios of repeats in turn lie on either side of 1.\n");
 }
 
 // After each removal the accuracies and losses of every order, or an encoder's distances; the first row is the whole
@@ -175,6 +178,12 @@ std::vector<std::string> notes_of(const Pruned& p) {
                                      : fmt::format("a cosine distance of {:.4f}", lost / 100);
     notes.push_back(fmt::format("on sequences that neither ranked nor judged this costs {}: more than the budget", of));
   }
+  if (p.bytes_written > p.bytes_read) {
+    notes.push_back(
+        fmt::format("the files of weights grew, from {} to {} bytes: they hold other types of numbers, or "
+                    "removed heads as zeros",
+                    text_of(Value(p.bytes_read), Style::count), text_of(Value(p.bytes_written), Style::count)));
+  }
   if (!p.missing.empty()) notes.push_back(p.missing);
   return notes;
 }
@@ -213,6 +222,8 @@ Report prune_report(const Pruned& p) {
                      {"mean", p.mean},
                      {"fine_tune", p.fine_tuned},
                      {"heads_removed", static_cast<std::int64_t>(p.curve.within_budget)},
+                     {"bytes_read", p.bytes_written > 0 ? Value(p.bytes_read) : Value()},
+                     {"bytes_written", p.bytes_written > 0 ? Value(p.bytes_written) : Value()},
                      {"notes", notes_of(p)}},
           .tables = tables,
           .csv = p.orders ? tables.back() : steps};

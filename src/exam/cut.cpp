@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "io/file.h"
@@ -81,8 +81,13 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+struct Times {
+  double before = 0, after = 0;
+  TimeRatio ratio;
+};
+
 // The median times of both; they alternate, and so does which comes first.
-std::pair<double, double> time_both(Worker& before, Worker& after, double (Worker::*work)()) {
+Times time_both(Worker& before, Worker& after, double (Worker::*work)()) {
   constexpr double kSeconds = 0.5;
   constexpr std::size_t kLeast = 16, kMost = 2000;
   (before.*work)();  // warms up
@@ -96,7 +101,7 @@ std::pair<double, double> time_both(Worker& before, Worker& after, double (Worke
     b.push_back((after.*work)());
     a.push_back((before.*work)());
   }
-  return {median(a), median(b)};
+  return {median(a), median(b), ratio_of_medians(a, b)};
 }
 
 Facts sizes_of(const model::Transformer& model) {
@@ -138,15 +143,35 @@ BeforeAndAfter compare(Context& context, model::Transformer& before, model::Tran
     score(context, before, examples, both.before);
     score(context, after, examples, both.after);
   }
-  const auto time = [&](std::int64_t sequences, double Facts::*reading, double Facts::*step) {
+  const auto keep = [&](const Times& times, double Facts::*seconds, TimeRatio BeforeAndAfter::*ratio) {
+    both.before.*seconds = times.before;
+    both.after.*seconds = times.after;
+    both.*ratio = times.ratio;
+  };
+  const auto time = [&](std::int64_t sequences, const auto& kept_of_reading, const auto& kept_of_steps) {
     const Examples some = first_of(examples, sequences);
     Worker a(context, before, some), b(context, after, some);
-    std::tie(both.before.*reading, both.after.*reading) = time_both(a, b, &Worker::read);
-    if (a.goes_on()) std::tie(both.before.*step, both.after.*step) = time_both(a, b, &Worker::step);
+    kept_of_reading(time_both(a, b, &Worker::read));
+    if (a.goes_on()) kept_of_steps(time_both(a, b, &Worker::step));
   };
-  time(1, &Facts::seconds_of_one, &Facts::step_of_one);
-  time(16, &Facts::seconds_of_16, &Facts::step_of_16);
+  time(
+      1, [&](const Times& t) { keep(t, &Facts::seconds_of_one, &BeforeAndAfter::of_one); },
+      [&](const Times& t) { keep(t, &Facts::step_of_one, &BeforeAndAfter::step_of_one); });
+  time(
+      16, [&](const Times& t) { keep(t, &Facts::seconds_of_16, &BeforeAndAfter::of_16); },
+      [&](const Times& t) { keep(t, &Facts::step_of_16, &BeforeAndAfter::step_of_16); });
   return both;
+}
+
+// By order statistics: how many of n values lie below their median is binomial.
+TimeRatio ratio_of_medians(const std::vector<double>& before, const std::vector<double>& after) {
+  std::vector<double> ratios;
+  for (std::size_t n = 0; n < before.size(); ++n) ratios.push_back(after[n] / before[n]);
+  if (ratios.empty()) return {};
+  std::sort(ratios.begin(), ratios.end());
+  const auto count = static_cast<double>(ratios.size());
+  const auto below = static_cast<std::size_t>(std::max(0.0, std::floor(count / 2 - 0.98 * std::sqrt(count))));
+  return {ratios[below], ratios[ratios.size() - 1 - below]};
 }
 
 std::vector<HeadId> left_of(const model::Config& whole, const std::vector<HeadId>& gone) {

@@ -19,9 +19,16 @@ struct Facts {
   double step_of_one = 0, step_of_16 = 0;
   double accuracy = 0, loss = 0;  // for an encoder as in PruneStep
 };
+// Of the time after to that before, over repeats in turn: the 95 % interval of the median.
+struct TimeRatio {
+  double low = 0, high = 0;
+  bool tells() const { return high < 1 || low > 1; }  // a difference
+};
 struct BeforeAndAfter {
   Facts before, after;
+  TimeRatio of_one{}, of_16{}, step_of_one{}, step_of_16{};
 };
+TimeRatio ratio_of_medians(const std::vector<double>& before, const std::vector<double>& after);  // one by one
 
 // The first `count` sequences of the first batch, repeated if it has fewer: [count,T] tokens and their lengths.
 Examples first_of(const std::vector<Examples>& examples, std::int64_t count);

@@ -201,6 +201,7 @@ TEST(Reports, WhatRoundsToNothingHasNoSign) {
   pruned.facts.before = after;
   after.parameters -= 1;
   after.seconds_of_one -= 1e-5;
+  pruned.facts.of_one = pruned.facts.of_16 = {0.9998, 0.9999};
   after.accuracy -= 1e-6;
   after.loss -= 1e-5;
   const std::string text = heads_report({"run", 17, read, found}, false).text + prune_report(pruned).text;
@@ -243,6 +244,12 @@ TEST(KeptReports, OfPruning) {
   pruned.roles_left = {{{0, 0}, found.roles[1].scores}};
   pruned.facts.before = {3, 1000, 4000, 0.001, 0.012, 0.0003, 0.0024, 0.9, 0.5};
   pruned.facts.after = {1, 700, 2900, 0.0009, 0.02, 0.0002, 0.0023, 0.885, 0.625};
+  pruned.facts.of_one = {0.85, 0.95};
+  pruned.facts.of_16 = {1.5, 1.7};
+  pruned.facts.step_of_one = {0.6, 1.1};  // repeats disagree
+  pruned.facts.step_of_16 = {0.9, 0.99};
+  pruned.bytes_read = 4000;
+  pruned.bytes_written = 5100;
   const auto all = [&] { return on_page(0, [&] { return all_formats(prune_report(pruned)); }); };
   const auto text_alone = [&] { return on_page(0, [&] { return prune_report(pruned).text; }); };
   std::string text = all();

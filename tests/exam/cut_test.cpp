@@ -172,5 +172,19 @@ TEST(LinksOfText, AreBetweenBytes) {
                    [&] { load_links(scratch / "links.jsonl", *task); });
 }
 
+// Of an even number of disagreeing repeats nothing is told; one that always comes out lower is.
+TEST(TimeRatio, TellsADifferenceOnlyIfRepeatsAgree) {
+  const std::vector<double> before(20, 2.0);
+  std::vector<double> after;
+  for (int n = 0; n < 20; ++n) after.push_back(n % 2 == 0 ? 1.5 : 2.5);
+  EXPECT_FALSE(ratio_of_medians(before, after).tells());
+  std::fill(after.begin(), after.begin() + 18, 1.5);
+  const TimeRatio faster = ratio_of_medians(before, after);
+  EXPECT_TRUE(faster.tells());
+  EXPECT_EQ(faster.low, 0.75);
+  EXPECT_EQ(faster.high, 0.75);
+  EXPECT_EQ(ratio_of_medians({1, 1, 1, 1}, {0.5, 2, 0.6, 3}).high, 3) << "of few repeats all of them";
+}
+
 }  // namespace
 }  // namespace polyhead::exam
