@@ -147,6 +147,9 @@ TEST(Figures, WhatDoesNotFitIsRefused) {
   expect_refused(HeadGrid{{"a"}, {"b"}, {{"h", "", {1}}}, 0}, ErrorCode::value);
   const std::vector<std::string> tokens(500, "a");
   expect_refused(HeadGrid{tokens, tokens, {{"h", "", std::vector<float>(250'000)}}, 4}, ErrorCode::value);
+  const std::vector<std::string> fewer(250, "a");  // one head of these would do
+  const HeadPanel head{"h", "", std::vector<float>(125'000)};
+  expect_refused(HeadGrid{tokens, fewer, {head, head}, 4}, ErrorCode::value);
 }
 
 TEST(Figures, ExtremesAreDrawn) {

@@ -486,6 +486,18 @@ TEST(Geometry, TokensStandAtTheirCells) {
   }
 }
 
+// What stands for a letter that hides is longer than the letter.
+TEST(Geometry, TitlesOfHiddenLettersFitTheirPanels) {
+  HeadGrid grid = four_heads();
+  for (int n = 0; n < 20; ++n) grid.heads[0].title += "\u202E";
+  const Shapes shapes = shapes_of(grid);
+  const std::vector<Shape> texts = shapes.of("text");
+  const auto title =
+      std::find_if(texts.begin(), texts.end(), [](const Shape& shape) { return shape.text.starts_with("head 0‹"); });
+  ASSERT_NE(title, texts.end());
+  EXPECT_TRUE(title->text.ends_with("…")) << title->text;
+}
+
 // Queries once for every row of panels, keys once beneath every column of them: three panels in two columns.
 TEST(Geometry, TokensStandOncePerRowAndColumnOfPanels) {
   const Shapes shapes = shapes_of(four_heads());
