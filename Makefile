@@ -3,11 +3,12 @@ PREFIX ?= /usr/local
 POLYHEAD = build/release/cli/polyhead
 SOURCES = $(shell find include src capi cli python examples bench tests -regex '.*\.\(h\|c\|cpp\|cu\|cuh\)')
 
-.PHONY: help study test test-sanitized test-gpu parity site bench wheel wheel-cuda package check install clean command
+.PHONY: help study test test-sanitized test-arm test-gpu parity site bench wheel wheel-cuda package check install clean command
 help:
 	@echo 'make study              runs the main job: trains, compares, looks inside, prunes, writes polyhead-study/report.html'
 	@echo 'make test               all tests'
 	@echo 'make test-sanitized     the fast ones again under AddressSanitizer and UBSan'
+	@echo 'make test-arm           kernels, ops and models on 64-bit ARM: cross-compiled, run by an emulator'
 	@echo 'make test-gpu           kernels, models, commands and the Python package on a GPU, beside the CPU: where there is one'
 	@echo 'make parity             compares tensors, logits and tokens with those of others (fetches torch and transformers into .venv-parity)'
 	@echo 'make parity-all         tries attn_implementation="polyhead" in a tiny model of every kind that transformers has'
@@ -31,6 +32,11 @@ test:
 test-sanitized:
 	tools/install-packages build test
 	cmake --workflow --preset asan
+
+test-arm:
+	tools/install-packages build test arm64
+	cmake --workflow --preset arm64
+	qemu-aarch64 build/arm64/examples/example_embed
 
 test-gpu:
 	tools/install-packages build test

@@ -21,6 +21,7 @@ using Integers = Vec<std::int32_t>;
 // A number of each of kVectors vectors of rows.
 template <std::size_t kVectors>
 struct Numbers {
+  HWY_INLINE Numbers() {}  // the compiler's own would not be of this target, as the vectors' own are on ARM
   Vec<float> of[kVectors];
 };
 // make(v) for each vector.

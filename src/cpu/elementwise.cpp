@@ -22,7 +22,7 @@ HWY_INLINE V exp_of_nonpositive(D d, V x) {
   if constexpr (std::is_same_v<D, Tag<T>>) {
     return exp_nonpositive<T>(x);
   } else {
-    return hn::Exp(d, hn::Max(hn::Set(d, static_cast<T>(-80)), x));
+    return hn::Exp(d, at_least(hn::Set(d, static_cast<T>(-80)), x));
   }
 }
 

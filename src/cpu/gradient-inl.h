@@ -64,7 +64,7 @@ void softmax_in_tile(GradientPanel<T>& panel, std::size_t n, T sink, T factor, T
     const std::size_t at = w * kLanes<T>;
     Vec<T> sink_weight = hn::Zero(d);
     if (sink != -kInfinity<T>) {
-      sink_weight = exp_of<T>(hn::Max(hn::Set(d, T{-2000}), hn::Sub(hn::Set(d, sink), top[w])));
+      sink_weight = exp_of<T>(at_least(hn::Set(d, T{-2000}), hn::Sub(hn::Set(d, sink), top[w])));
     }
     sum[w] = hn::Add(sum[w], sink_weight);
     hn::Store(sum[w], d, panel.total + at);

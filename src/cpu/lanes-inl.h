@@ -123,6 +123,16 @@ HWY_INLINE Exponential<T> exp_above_floor(Vec<T> x) {
   }
 }
 
+// The larger of the two, and NaN where x is NaN: of a number and NaN, x86 takes the second, ARM the number.
+template <class V>
+HWY_INLINE V at_least(V least, V x) {
+#if HWY_ARCH_X86
+  return hn::Max(least, x);
+#else
+  return hn::IfThenElse(hn::Lt(x, least), least, x);
+#endif
+}
+
 // e^x for x <= 0. x at or below the floor, -inf included, gives exactly 0: the value at the floor (1e-38 in f32) is
 // subtracted, which changes nothing where the result matters. NaN stays NaN. x is clamped in place, so that x * e^x is
 // 0 for hidden keys too.
@@ -130,7 +140,7 @@ template <class T>
 HWY_INLINE Vec<T> exp_clamping(Vec<T>& x) {
   const Tag<T> d;
   const Vec<T> floor = hn::Set(d, static_cast<T>(sizeof(T) == 8 ? -700.0 : -87.0));
-  x = hn::Max(floor, x);  // in this order: of a number and NaN, x86 takes the second
+  x = at_least(floor, x);
   const Exponential<T> at_x = exp_above_floor<T>(x), at_floor = exp_above_floor<T>(floor);
   return hn::MulSub(at_x.scale, at_x.p, hn::Mul(at_floor.scale, at_floor.p));
 }

@@ -260,8 +260,8 @@ void complete_rows(Panel<T>& panel, T sink, bool with_statistics, bool with_lse,
     if (sink != -kInfinity<T>) {
       // Once per row, so the exact exp is affordable; x is clamped where e^x is 0, so that x * e^x is not NaN.
       const Vec<T> least = hn::Set(d, static_cast<T>(sizeof(T) == 8 ? -2000 : -200));
-      key_change = hn::Max(least, hn::Sub(keys_max, top));
-      sink_change = hn::Max(least, hn::Sub(hn::Set(d, sink), top));
+      key_change = at_least(least, hn::Sub(keys_max, top));
+      sink_change = at_least(least, hn::Sub(hn::Set(d, sink), top));
       key_factor = exp_of<T>(key_change);
       sink_weight = exp_of<T>(sink_change);
     }

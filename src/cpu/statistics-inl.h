@@ -101,7 +101,7 @@ HWY_INLINE void light_fields(const Head<T>& head, const Panel<T>& panel, const R
   const Vec<T> safe_sum = hn::IfThenElse(counted, sum, one);
   // H = ln l - u/l: both terms are of the size of H, nothing cancels.
   const Vec<T> mean_log = hn::Div(hn::Load(d, panel.log_sum + at), safe_sum);
-  const Vec<T> entropy = hn::Max(zero, hn::Sub(log_of<T>(safe_sum), mean_log));
+  const Vec<T> entropy = at_least(zero, hn::Sub(log_of<T>(safe_sum), mean_log));
   const Vec<T> outcomes = hn::Add(visible, hn::Set(d, head.sink == -kInfinity<T> ? T{0} : T{1}));
   const auto several = hn::And(counted, hn::Gt(outcomes, one));
   const Vec<T> most = hn::Log(d, hn::IfThenElse(several, outcomes, hn::Set(d, T{2})));
@@ -134,7 +134,7 @@ HWY_INLINE void full_fields(const Head<T>& head, const Panel<T>& panel, const Ro
   }
   const auto counted = hn::Gt(hn::Load(d, panel.visible + at), hn::Zero(d));
   const Vec<T> top = hn::Max(hn::Load(d, panel.max + at), hn::Set(d, head.sink));
-  const Vec<T> sink = hn::Div(exp_of<T>(hn::Max(hn::Set(d, T{-2000}), hn::Sub(hn::Set(d, head.sink), top))),
+  const Vec<T> sink = hn::Div(exp_of<T>(at_least(hn::Set(d, T{-2000}), hn::Sub(hn::Set(d, head.sink), top))),
                               hn::Load(d, panel.sum + at));
   hn::Store(hn::IfThenElseZero(counted, sink), d, fields[Statistic::sink_weight] + at);
 }

@@ -51,11 +51,16 @@ TEST(Half, KnownF16) {
 }
 
 #ifdef __FLT16_MAX__
-std::uint16_t native_bits(float value) { return std::bit_cast<std::uint16_t>(static_cast<_Float16>(value)); }
+#ifdef __aarch64__
+using Native = __fp16;  // GCC 12 has _Float16 there in C alone
+#else
+using Native = _Float16;
+#endif
+std::uint16_t native_bits(float value) { return std::bit_cast<std::uint16_t>(static_cast<Native>(value)); }
 
 TEST(Half, F16ReadsAsTheCompilersOwn) {
   for (std::uint32_t bits = 0; bits < kPatterns; ++bits) {
-    const auto native = static_cast<float>(std::bit_cast<_Float16>(static_cast<std::uint16_t>(bits)));
+    const auto native = static_cast<float>(std::bit_cast<Native>(static_cast<std::uint16_t>(bits)));
     const auto ours = static_cast<float>(from_bits<float16>(bits));
     if (std::isnan(native)) {
       ASSERT_TRUE(std::isnan(ours)) << std::hex << bits;
