@@ -225,8 +225,17 @@ class Server {
     return write(slot->results(), words);
   }
 
+  struct Rounding {
+    Context& context;
+    Rounding(Context& its, bool rounds) : context(its) {
+      if (rounds) context.set_precision(Precision::bf16);
+    }
+    ~Rounding() { context.set_precision(Precision::f32); }
+  };
+
   Json training(const std::string& command, const std::string& name, std::istream& words) {
     const test::TrainingSizes sizes = training_sizes(name);
+    const Rounding rounding(context_, is_rounded(name));
     if (command == "losses") {
       return {{"losses", test::TrainingRun(context_, sizes, DType::f32).losses(number(words))}};
     }

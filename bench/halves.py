@@ -18,6 +18,8 @@ from servers import geomean, plan
 ATTENTION = [f"{shape}/{mask}" for shape in ("8,12,128,64", "1,12,1024,64", "4,12,1024,64", "1,32,2048,128", "1,12,8192,64")
              for mask in ("plain", "causal")]
 LAYERS = ("512,8,128,16", "768,12,1024,4")
+MODELS = ("2,256,8,64,32", "4,128,4,32,64", "4,512,8,256,8")
+STEPS = (1, 25, 50, 100, 200, 400)
 
 
 def attention(cells, more=""):
@@ -38,6 +40,7 @@ FAMILIES = {
                   for cell in ("2048,2304,768", "2048,2048,2048", "64,512,512")}, 1.8),
     "layer": (layers("forward"), 1.6),
     "layer-training": (layers("training"), 1.4),
+    "training": ({model: [("time", f"train:{model}/step"), ("time", f"train:{model}/step+bf16")] for model in MODELS}, 1.4),
 }
 
 
@@ -62,9 +65,9 @@ def family(bench, name, rounds, with_torch):
     for cell, (wide, half) in cells.items():
         entries = {"f32": ("ours", *wide), "bf16": ("ours", *half)}
         if with_torch and name != "statistics":
-            entries["torch"] = ("torch-bf16", *wide)
+            entries["torch"] = ("torch-autocast" if name == "training" else "torch-bf16", *wide)
         times = least(bench, entries, rounds)
-        bench.release(["ours", "torch-bf16"])
+        bench.release({server for server, *_ in entries.values()})
         over_f32.append(times["f32"] / times["bf16"])
         row = [cell, f"{times['f32'] / 1e3:.0f}", f"{times['bf16'] / 1e3:.0f}", f"{over_f32[-1]:.2f}"]
         if "torch" in times:
@@ -82,6 +85,16 @@ def family(bench, name, rounds, with_torch):
     return "\n".join([table(columns, rows), *lines])
 
 
+def losses(bench):
+    """Of training in f32 and in bf16, from the same weights and batches."""
+    case = f"train:{MODELS[0]}/step"
+    found = {"f32": bench.ask("ours", "losses", case, STEPS[-1])["losses"],
+             "bf16": bench.ask("ours", "losses", case + "+bf16", STEPS[-1])["losses"]}
+    rows = [[str(step), *(f"{of[step - 1]:.4f}" for of in found.values())] for step in STEPS]
+    apart = max(abs(a - b) / a for a, b in zip(found["f32"], found["bf16"]))
+    return "\n".join([table(["loss before step", *found], rows), f"farthest apart, of all steps: {apart:.2%}"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary", type=pathlib.Path)
@@ -89,12 +102,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--family", default=",".join(FAMILIES))
     parser.add_argument("--without-torch", action="store_true")
+    parser.add_argument("--losses", action="store_true", help="of training, beside f32's, and nothing else")
     arguments = parser.parse_args()
     bench = Bench(arguments.binary.resolve(), sys.executable, 1, arguments.rounds)
     with bench.turns:
         versions = bench.ask("ours", "info") | ({} if arguments.without_torch else bench.ask("torch-bf16", "info"))
         facts = machine() | {name: versions[name] for name in ("polyhead SIMD", "compiler", "torch") if name in versions}
         print(f"{datetime.date.today()}: " + ", ".join(f"{name} {value}" for name, value in facts.items()) + "\n")
+        if arguments.losses:
+            return print(losses(bench))
         for threads in map(int, arguments.threads.split(",")):
             bench.use_threads(threads)
             for name in arguments.family.split(","):

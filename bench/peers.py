@@ -201,6 +201,14 @@ class TorchEager(Torch):
         return {"losses": self.run(case).losses(int(steps))}
 
 
+class TorchAutocast(TorchEager):
+    """With products and attention in bf16, as torch.autocast chooses."""
+
+    def run(self, case):
+        from torch_gpt import TrainingRun, parse_training
+        return TrainingRun(parse_training(case.removesuffix("+bf16")), autocast=True)
+
+
 class TorchCompiled(TorchEager):
     """With torch.compile, which needs a C++ compiler and Python's headers."""
     compiled = True
@@ -377,7 +385,7 @@ PEERS = {"torch-sdpa": TorchSdpa, "torch-matmul": TorchMatmul, "torch-linear": T
          "ort-attention": OrtAttention, "ort-mha": OrtMha, "ort-gqa": OrtGqa, "torch-materialised": TorchMaterialised,
          "numpy": Numpy, "torch-mha": TorchMha,
          "torch-packed": TorchPacked, "ort-layer": OrtLayer, "torch-eager": TorchEager,
-         "torch-compiled": TorchCompiled, "torch-f64": TorchF64, "torch-transformers": TorchTransformers}
+         "torch-compiled": TorchCompiled, "torch-autocast": TorchAutocast, "torch-f64": TorchF64, "torch-transformers": TorchTransformers}
 
 
 def status(field):

@@ -90,8 +90,8 @@ class Gpt(torch.nn.Module):
 class TrainingRun:
     """A step is a call; it gives the loss before the step."""
 
-    def __init__(self, sizes, dtype=torch.float32, compiled=False):
-        self.model = Gpt(sizes, dtype)
+    def __init__(self, sizes, dtype=torch.float32, compiled=False, autocast=False):
+        self.model, self.autocast = Gpt(sizes, dtype), autocast
         self.loss_of = torch.compile(self.model, dynamic=False) if compiled else self.model
         groups = [{"params": [p for p in self.model.values if p.dim() > 1], "weight_decay": 0.01},
                   {"params": [p for p in self.model.values if p.dim() == 1], "weight_decay": 0.0}]
@@ -103,7 +103,8 @@ class TrainingRun:
         batch = self.batches[self.steps % BATCHES]
         self.steps += 1
         self.optimiser.zero_grad()
-        loss = self.loss_of(*batch)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.autocast):
+            loss = self.loss_of(*batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.values, 1.0)
         self.optimiser.step()

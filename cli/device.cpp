@@ -1,6 +1,7 @@
 #include "cli/device.h"
 
 #include "cli/ranks.h"
+#include "polyhead/info.h"
 
 namespace polyhead::cli {
 
@@ -25,20 +26,26 @@ Option DeviceChoice::precision_option(const std::string& by_default) {
 }
 
 Option DeviceChoice::training_precision_option() {
-  return {
-      "precision",
-      "TYPE",
-      "what may be rounded: nothing (f32); on a GPU also the operands of matrix products (tf32), or all that blocks "
-      "compute (bf16); default: f32",
-      &precision,
-      {"f32", "tf32", "bf16"}};
+  trains = true;
+  return {"precision",
+          "TYPE",
+          "what may be rounded: nothing (f32); the operands of matrix products (tf32 on a GPU, bf16 on a CPU with "
+          "AVX512-BF16); all that blocks compute (bf16 on a GPU); default: f32",
+          &precision,
+          {"f32", "tf32", "bf16"}};
 }
 
 Device DeviceChoice::chosen() const { return device == "cuda" ? Device{Device::Kind::cuda, 0} : Device{}; }
 
 Context DeviceChoice::context() const {
   if (!precision.empty() && precision != "f32" && device != "cuda") {
-    throw Failure(Exit::usage, "--precision " + precision + ": the CPU computes in f32; add --device cuda");
+    if (!trains || precision != "bf16") {
+      throw Failure(Exit::usage, "--precision " + precision + ": the CPU computes in f32; add --device cuda");
+    }
+    if (info().target != "AVX3_BF16") {
+      throw Failure(Exit::usage, "--precision bf16: expected a CPU with AVX512-BF16, found the kernels of " +
+                                     info().target + ", which would gain nothing; leave it out, or add --device cuda");
+    }
   }
   if (device == "cuda" && ranks().size() > 1) {
     throw Failure(Exit::usage, "--device cuda: ranks compute on CPUs; leave it out, or start one process");

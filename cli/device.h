@@ -12,6 +12,7 @@ inline constexpr std::int64_t kMostThreads = 4096;
 struct DeviceChoice {
   std::string device = "cpu", precision;  // empty: the command's default
   std::int64_t threads = 0;
+  bool trains = false;
 
   Option device_option();
   Option threads_option();

@@ -12,7 +12,7 @@ namespace POLYHEAD_PUBLIC polyhead {
 class Executor;
 
 // What may be rounded for speed, on a GPU, whose tensor cores are then several times as fast; sums are f32 in any case.
-// The CPU rounds nothing.
+// On a CPU bf16 rounds the operands of f32 products, if it has AVX512-BF16, and nothing else is rounded.
 enum class Precision : std::uint8_t {
   f32,   // nothing is rounded
   tf32,  // the operands of f32 matrix products, attention's among them: to TF32, with f32's exponent and a 10-bit

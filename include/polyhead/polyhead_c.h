@@ -94,7 +94,8 @@ POLYHEAD_C_PUBLIC polyhead_status polyhead_context_create(int threads, polyhead_
 POLYHEAD_C_PUBLIC polyhead_status polyhead_context_create_cuda(int index, void* stream, polyhead_context** context);
 POLYHEAD_C_PUBLIC void polyhead_context_free(polyhead_context* context); /* NULL is allowed, here and below */
 POLYHEAD_C_PUBLIC int polyhead_context_threads(const polyhead_context* context);
-/* What a GPU may round for speed, from now on; the CPU rounds nothing. F32, the default: nothing. TF32: operands of f32
+/* What a GPU may round for speed, from now on; on a CPU BF16 alone rounds something, the operands of f32 products, if
+ * it has AVX512-BF16. F32, the default: nothing. TF32: operands of f32
  * matrix products and attention. BF16: that, f32 attention to bf16, and the matrices and blocks of models. F16:
  * products as TF32, and models as BF16, but not for gradients. A model's matrices are rounded when it is loaded. */
 typedef enum polyhead_precision {

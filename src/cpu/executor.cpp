@@ -8,6 +8,7 @@
 #include "core/processors.h"
 #include "cpu/allocator.h"
 #include "cpu/kernels.h"
+#include "cpu/targets.h"
 #include "kernels/executors.h"
 #include "polyhead/error.h"
 
@@ -55,7 +56,9 @@ CpuExecutor::Made& CpuExecutor::made() {
   return *made;
 }
 
-std::string CpuExecutor::target() const { return target_name(); }
+std::string CpuExecutor::target() const {
+  return target_name() + (precision == Precision::bf16 && multiplies_pairs() ? ", products in bf16" : "");
+}
 
 // A burst ends on the team that it began on: only the thread that forks lives on in the child, and it is not within a
 // burst.

@@ -1,4 +1,6 @@
 // Products of matrices on the CPU: packing, the list of work items, and one compilation per vector instruction set.
+#include "cpu/gemm.h"
+
 #include "cpu/kernels.h"
 #include "cpu/split.h"
 #include "cpu/targets.h"
@@ -147,13 +149,15 @@ void gemm_by_rows_of_blocks(Team& team, const kernels::GemmProblem& problem) {
 
 #if HWY_TARGET == HWY_AVX3_DL
 // Are both operands bf16, or rounded to it?
-bool takes_pairs(const kernels::GemmProblem& problem) {
-  const bool rounds = problem.packed != nullptr && problem.packed->rounds;
-  return b_type_of(problem) == DType::bf16 && (rounds || problem.a.dtype() == DType::bf16);
+bool takes_pairs(const kernels::GemmProblem& problem, kernels::Products products) {
+  const bool packed = problem.packed != nullptr;
+  const bool rounds = products == kernels::Products::coarse || (packed && problem.packed->rounds);
+  const auto fits = [&](DType dtype) { return dtype == DType::bf16 || (rounds && dtype == DType::f32); };
+  return fits(problem.a.dtype()) && (packed ? b_type_of(problem) == DType::bf16 : fits(b_type_of(problem)));
 }
 #endif
 
-void gemm(Team& team, const kernels::GemmProblem& problem) {
+void gemm(Team& team, const kernels::GemmProblem& problem, [[maybe_unused]] kernels::Products products) {
   if (problem.b.present() && problem.b.dtype() == DType::blocks) {
     return problem.b.stride(0) == 1 ? gemm_at_once<float>(team, problem) : gemm_by_rows_of_blocks(team, problem);
   }
@@ -161,7 +165,7 @@ void gemm(Team& team, const kernels::GemmProblem& problem) {
     throw Error(ErrorCode::layout, "gemm", "B was packed for another vector target than the one in use");
   }
 #if HWY_TARGET == HWY_AVX3_DL
-  if (takes_pairs(problem)) return gemm_as<Pair>(team, problem);
+  if (takes_pairs(problem, products)) return gemm_as<Pair>(team, problem);
 #endif
   problem.a.dtype() == DType::f64 ? gemm_as<double>(team, problem) : gemm_as<float>(team, problem);
 }
@@ -282,14 +286,16 @@ HWY_EXPORT(gemm);
 HWY_EXPORT(pack);
 HWY_EXPORT(column_sums);
 
-void gemm(Team& team, const kernels::GemmProblem& given) {
+void gemm(Team& team, const kernels::GemmProblem& given, kernels::Products products) {
   kernels::GemmProblem problem = given;
   if (given.before_gelu.present()) problem.c = given.before_gelu;
   choose_target();
-  HWY_DYNAMIC_DISPATCH(gemm)(team, problem);
+  HWY_DYNAMIC_DISPATCH(gemm)(team, problem, products);
   if (given.plus.present()) elementwise(team, {kernels::Elementwise::add, given.plus, problem.c, problem.c});
   if (given.before_gelu.present()) elementwise(team, {kernels::Elementwise::gelu, problem.c, {}, given.c});
 }
+
+void gemm(Team& team, const kernels::GemmProblem& problem) { gemm(team, problem, kernels::Products::exact); }
 
 kernels::PackedMatrix pack(Team& team, const ConstTensorView& b, kernels::Products products) {
   choose_target();

@@ -1,6 +1,7 @@
 #include "cpu/kernels.h"
 
 #include "cpu/executor.h"
+#include "cpu/gemm.h"
 #include "cpu/targets.h"
 #include "kernels/executors.h"
 
@@ -18,6 +19,12 @@ struct Entry<kernel> {
 };
 template <auto kernel>
 inline constexpr auto entry = &Entry<kernel>::call;
+
+// What the context's precision allows to be rounded.
+void gemm_entry(Executor& executor, const kernels::GemmProblem& problem) {
+  gemm(static_cast<CpuExecutor&>(executor).team(), problem,
+       executor.precision == Precision::bf16 ? kernels::Products::coarse : kernels::Products::exact);
+}
 
 void attend_backward_entry(Executor& executor, const kernels::AttentionGradientProblem& problem) {
   attend_backward(static_cast<CpuExecutor&>(executor).team(), executor.allocator(), problem);
@@ -49,7 +56,7 @@ const kernels::Table& kernels() noexcept {
                                         .attend_backward = attend_backward_entry,
                                         .explain = explain,
                                         .append = entry<append>,
-                                        .gemm = entry<gemm>,
+                                        .gemm = gemm_entry,
                                         .pack = entry<pack>,
                                         .column_sums = entry<column_sums>,
                                         .round = entry<round>,

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "cli/run.h"
+#include "polyhead/info.h"
 
 namespace polyhead::cli {
 namespace {
@@ -50,14 +51,25 @@ TEST(Usage, DeviceThatIsNotThereIsSaid) {
   EXPECT_EQ(errors_of("heads run --device gpu").code, 2);
 }
 
-// Products are rounded on a GPU alone.
-TEST(Usage, TheCpuRoundsNoProducts) {
+// On a CPU only products in training are rounded, and to bf16 alone.
+TEST(Usage, TheCpuRoundsNoOtherProducts) {
   const std::string folder = testing::TempDir() + "polyhead_products_" + std::to_string(getpid());
   const Ran ran = errors_of("train copy --steps 1 --precision tf32 --out '" + folder + "'");
   EXPECT_EQ(ran.code, 2) << ran.text;
   EXPECT_TRUE(contains(ran.text, "--device cuda")) << ran.text;
   EXPECT_FALSE(std::filesystem::exists(folder));
   EXPECT_EQ(errors_of("train copy --steps 1 --precision f16 --out '" + folder + "'").code, 2);
+  const bool pairs = info().target == "AVX3_BF16";
+  const Ran rounded = errors_of("train copy --steps 1 --batch 1 --precision bf16 --out '" + folder + "'");
+  EXPECT_EQ(rounded.code, pairs ? 0 : 2) << rounded.text;
+  EXPECT_EQ(contains(rounded.text, "AVX512-BF16"), !pairs) << rounded.text;
+  if (pairs) {
+    EXPECT_EQ(errors_of("generate '" + folder + "' --prompt BOS --precision bf16").code, 2);
+    const Ran resumed = errors_of("train --resume --steps 2 --out '" + folder + "'");
+    EXPECT_TRUE(contains(resumed.text, "started on AVX3_BF16, products in bf16 and continues on AVX3_BF16:"))
+        << resumed.text;
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Usage, EveryReportComesAsTableJsonAndCsv) {

@@ -1,5 +1,7 @@
 // Products of matrices against plain loops: sizes around every edge of the tiling, every type and transposition, on
 // every vector target.
+#include "cpu/gemm.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -161,6 +163,50 @@ TEST(CpuGemm, CoarseProductsOfNumbersThatFit) {
   }
   expect_right_if_coarse({.M = 500, .N = 65, .K = 577, .b_transposed = true});  // several blocks and parts
   expect_right_if_coarse({.M = 5, .N = 33, .K = 40});                           // B as it lies
+}
+
+// C of coarse products by operands that are not packed, and of exact ones by the same operands in bf16.
+void expect_rounded(const Product& product) {
+  const Made made(product);
+  const RestoreTarget restore;
+  for (const std::string& target : targets_for(::testing::PrintToString(product))) {
+    cpu::use_target(target);
+    Team team(3), one(1);
+    const auto c_of = [&](Team& by, const ConstTensorView& a, const ConstTensorView& b, kernels::Products products) {
+      Tensor c = Tensor::zeros({product.M, product.N}, DType::f32);
+      kernels::GemmProblem problem = made.problem(nullptr, c);
+      problem.a = a;
+      problem.b = b;
+      cpu::gemm(by, problem, products);
+      return c;
+    };
+    Tensor halves[2];
+    ConstTensorView rounded[2];
+    for (const int n : {0, 1}) {
+      const Placed& operand = n == 0 ? made.a : made.b;
+      const bool turned = n == 0 ? product.a_transposed : product.b_transposed;
+      const ConstTensorView lies = turned ? operand.view.transpose(0, 1) : operand.view;
+      halves[n] = Tensor::empty(lies.shape(), DType::bf16);
+      cpu::copy(one, lies, halves[n]);
+      rounded[n] = turned ? halves[n].view().transpose(0, 1) : halves[n].view();
+    }
+    using enum kernels::Products;
+    const Tensor found = c_of(team, made.a.view, made.b.view, coarse);
+    const Tensor expected =
+        cpu::multiplies_pairs() ? c_of(one, rounded[0], rounded[1], exact) : c_of(one, made.a.view, made.b.view, exact);
+    ASSERT_TRUE(same_bits("C", expected, found)) << product << " on " << target;
+  }
+}
+
+// As in a layer forward, and for the gradients of its inputs and weights.
+TEST(CpuGemm, CoarseProductsRoundOperandsOnce) {
+  for (const std::int64_t M : {1, 13, 97}) {
+    for (const std::int64_t K : {1, 33, 600}) {
+      expect_rounded({.M = M, .N = 70, .K = K, .b_transposed = true, .gap = 3, .bias = true});
+      expect_rounded({.M = M, .N = 70, .K = K});
+      expect_rounded({.M = M, .N = 70, .K = K, .a_transposed = true});
+    }
+  }
 }
 
 TEST(CpuGemm, SizesAroundEveryEdge) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "polyhead/info.h"
 #include "support/bits.h"
 #include "support/npy.h"
 #include "support/training_run.h"
@@ -22,8 +23,9 @@ std::vector<double> torch_losses(const std::string& type) {
   return {losses.as<double>(), losses.as<double>() + kSteps};
 }
 
-std::vector<double> our_losses(DType dtype, int threads, int steps = kTaken) {
+std::vector<double> our_losses(DType dtype, int threads, int steps = kTaken, Precision precision = Precision::f32) {
   Context context(threads);
+  context.set_precision(precision);
   return TrainingRun(context, kSizes, dtype).losses(steps);
 }
 
@@ -46,6 +48,17 @@ TEST(Parity, LossesInF64AreTorchs) {
 }
 
 TEST(Parity, LossesDoNotDependOnTheThreads) { EXPECT_EQ(our_losses(DType::f32, 1, 10), our_losses(DType::f32, 2, 10)); }
+
+// Rounded to bf16, operands are off by up to 2^-9 each, and so are products and what is learnt from them; sums are not.
+TEST(Parity, LossesInBf16StayNearThoseOfF32) {
+  const std::vector<double> exact = our_losses(DType::f32, 2),
+                            rounded = our_losses(DType::f32, 2, kTaken, Precision::bf16);
+  EXPECT_EQ(rounded != exact, info().target == "AVX3_BF16");
+  for (std::size_t step = 0; step < kTaken; ++step) {
+    EXPECT_NEAR(rounded[step], exact[step], exact[step] / 256) << "step " << step + 1;
+  }
+  EXPECT_EQ(our_losses(DType::f32, 1, 10, Precision::bf16), our_losses(DType::f32, 3, 10, Precision::bf16));
+}
 
 }  // namespace
 }  // namespace polyhead::test
