@@ -125,7 +125,7 @@ export const look = {
   // Sizes in CSS pixels: as large as its place, with room for the tokens at both edges.
   measure() {
     const {canvas, matrix, sample} = look, pen = canvas.getContext('2d'), ratio = window.devicePixelRatio || 1;
-    const wide = canvas.parentElement.clientWidth, high = heightFor(canvas);
+    const wide = look.place = canvas.parentElement.clientWidth, high = heightFor(canvas);
     const widest = (tokens, least = 0) => Math.max(least, Math.min(room, Math.max(...tokens.map((token) => pen.measureText(token).width)))) + 8;
     look.letters = 12;
     for (let tries = 0; tries < 2; ++tries) {  // letters as large as the cells, which are as large as letters leave room for
@@ -272,3 +272,9 @@ byId('difference').addEventListener('click', () => {
 });
 byId('closer').addEventListener('click', () => openHead(look.head(), true));
 reading.followers.push(() => look.draw());
+// What is said beside the grid may take room from the map's place, whose width does not depend on the map.
+new ResizeObserver(() => {
+  if (!look.matrix || look.canvas.parentElement.clientWidth === look.place) return;
+  look.measure();
+  look.draw();
+}).observe(look.canvas.parentElement);

@@ -72,6 +72,16 @@ class OfALanguageModel(Comparing):
         self.assertEqual(tab.run("[byId('colour').value, document.querySelector('.most')]"), ['role', None], 'there is no change')
         self.expect_quiet(tab)
 
+    def test_the_map_stays_in_its_place(self):
+        tab = Tab(self.browser, 1000, 640, 'light')
+        tab.open(f'{self.address}#text={SENTENCE.replace(" ", "+")}')
+        self.wait(tab)
+        room = tab.run("look.canvas.parentElement.clientWidth")
+        tab.run("gates.toggle([currentModel().heads[1]]); null")
+        self.settled(tab)
+        self.assertLess(tab.run("look.canvas.parentElement.clientWidth"), room)
+        self.assertLessEqual(tab.run("look.canvas.offsetWidth - look.canvas.parentElement.clientWidth"), 0)
+
     def test_roles_stay_if_one_wants_them(self):
         tab = self.opened('&off=0.1')
         tab.run("byId('colour').value = 'role'; byId('colour').dispatchEvent(new Event('change', {bubbles: true})); null")
