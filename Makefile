@@ -51,7 +51,7 @@ parity: .venv-parity/ready
 	.venv-parity/bin/python tests/parity/gguf_parity.py build/release
 	PATH="$(CURDIR)/.venv-parity/bin:$$PATH" POLYHEAD_CACHE=models $(POLYHEAD) get minilm smollm2
 	POLYHEAD_CACHE="$(CURDIR)/models" build/release/tests/cli/cli_training_test --gtest_filter='Examples.OfFetchedModelsRun'
-	PYTHONPATH=python POLYHEAD_LIBRARY=build/release/capi/libpolyhead_c.so POLYHEAD_CACHE="$(CURDIR)/models" \
+	PYTHONPATH="$(CURDIR)/python" POLYHEAD_LIBRARY="$(CURDIR)/build/release/capi/libpolyhead_c.so" POLYHEAD_CACHE="$(CURDIR)/models" \
 	  .venv-parity/bin/python tests/python/tutorials_test.py $(POLYHEAD) --models
 	.venv-parity/bin/python tests/parity/model_parity.py build/release models/minilm models/smollm2/*.gguf
 	.venv-parity/bin/python tests/parity/tokenizer_parity.py build/release models/minilm models/smollm2/*.gguf
