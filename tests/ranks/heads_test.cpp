@@ -13,9 +13,14 @@ class HeadsOnRanks : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     scratch_ = new io::Scratch;
-    // 24 heads, each of them a job; and a classifier.
+    // 24 heads, each of them a job; 8 of a smaller model, which every order takes out one after the other; a
+    // classifier.
     ASSERT_EQ(
         cli::output_of("train repeat --layers 3 --heads 8 --width 64 --context 40 --steps 20 --out " + at("run")).code,
+        0);
+    ASSERT_EQ(
+        cli::output_of("train repeat --layers 2 --heads 4 --width 32 --context 40 --steps 20 --out " + at("eight"))
+            .code,
         0);
     ASSERT_EQ(cli::output_of("train classify --layers 2 --heads 2 --width 16 --steps 20 --out " + at("classes")).code,
               0);
@@ -40,8 +45,8 @@ io::Scratch* HeadsOnRanks::scratch_ = nullptr;
 
 // All numbers as they are, nothing rounded.
 TEST_F(HeadsOnRanks, HaveTheTableOfOneProcess) {
-  const std::vector<std::string> lines{"heads " + at("run") + " --samples 100",
-                                       "heads " + at("run") + " --no-means --samples 70",
+  const std::vector<std::string> lines{"heads " + at("run") + " --samples 40",
+                                       "heads " + at("run") + " --no-means --samples 33",
                                        "heads " + at("classes") + " --no-gradient"};
   for (const std::string& line : lines) {
     const Ran one = cli::output_of(line + " --format json");
@@ -86,7 +91,7 @@ TEST_F(HeadsOnRanks, PruneAsOneProcessDoes) {
     const nlohmann::json report = nlohmann::json::parse(ran.text);
     return report["steps"].dump() + report.value("orders", nlohmann::json()).dump();
   };
-  const std::string line = "prune " + at("run") + " --samples 100 --budget 0.1 --force --format json ";
+  const std::string line = "prune " + at("eight") + " --samples 60 --budget 0.1 --force --format json ";
   const std::string compare = line + "--dry-run --compare", damage = line + "--order damage --out ";
   EXPECT_EQ(found(shell(mpirun(3, compare) + " 2>/dev/null")), found(cli::output_of(compare)));
   const std::string one = found(cli::output_of(damage + at("small")));
@@ -100,10 +105,10 @@ TEST_F(HeadsOnRanks, PruneAsOneProcessDoes) {
 }
 
 TEST_F(HeadsOnRanks, TheOthersNeitherSpeakNorWrite) {
-  const std::string line = "heads " + at("run") + " --html ";
+  const std::string line = "heads " + at("run") + " --samples 20 --html ";
   const Ran ran = said_by(mpirun(1, line + at("page.html")) + " : -n 2 " + cli::command(line + at("other.html")));
   EXPECT_EQ(ran.code, 0) << ran.text;
-  const std::string said = "24 heads, 256 sequences";
+  const std::string said = "24 heads, 20 sequences";
   ASSERT_TRUE(contains(ran.text, said)) << ran.text;
   EXPECT_EQ(ran.text.find(said), ran.text.rfind(said)) << ran.text;
   EXPECT_TRUE(std::filesystem::exists(at("page.html")));
