@@ -11,6 +11,7 @@
 
 #include "core/numbers.h"
 #include "ops/elementwise.h"
+#include "ops/resolve.h"
 #include "ops/ring_shards.h"
 
 namespace polyhead::ops {
@@ -355,6 +356,29 @@ class GradientsOfKeys {
   std::map<int, Tensors> home_;
 };
 
+// Everything that attend_backward would refuse of one rank's own, before others wait for what it sends.
+void check_backward(const ConstTensorView& q, const ConstTensorView& v, const AttentionOptions& options,
+                    const UpstreamGradients& upstream, const GradientWants& wants, const RingAttention& forward) {
+  constexpr Op op{"ring_attend_backward", Device{}};
+  const Dims output{q.shape(0), q.shape(1), q.shape(2), v.shape(3)}, rows{q.shape(0), q.shape(1), q.shape(2)};
+  const DType numbers = q.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  if (upstream.weights.present()) {
+    throw Error(ErrorCode::unsupported, op,
+                "dweights: expected none around a ring, since no rank has a row of the weights; leave it out");
+  }
+  if (wants.bias) throw Error(ErrorCode::unsupported, op, "bias: expected none around a ring; want no gradient of it");
+  if (wants.sink_logit && !options.sink_logit.present()) {
+    throw Error(ErrorCode::value, op, "the gradient of sink_logit is wanted, but there is no sink_logit");
+  }
+  Argument{op, "doutput", upstream.output}.expect_input(output, q.dtype());
+  Argument{op, "doutput", upstream.output}.expect_last_stride_one();
+  if (upstream.lse.present()) Argument{op, "dlse", upstream.lse}.expect_input(rows, numbers);
+  const bool wide = forward.wide_output.present();
+  Argument{op, "forward output", wide ? forward.wide_output : forward.output}.expect_input(output,
+                                                                                           wide ? numbers : q.dtype());
+  Argument{op, "forward lse", forward.lse}.expect_input(rows, numbers);
+}
+
 }  // namespace
 
 AttentionGradients ring_attend_backward(Context& context, const Ring& ring, const ConstTensorView& q,
@@ -362,6 +386,11 @@ AttentionGradients ring_attend_backward(Context& context, const Ring& ring, cons
                                         const AttentionOptions& options, const UpstreamGradients& upstream,
                                         const GradientWants& wants, const RingAttention& forward) {
   const RingShards shards(context, ring, q, k, v, options, {});
+  together(ring.ranks, [&] { check_backward(q, v, options, upstream, wants, forward); });
+  if (ring.ranks.size() > 1) {
+    const std::string wanted = std::string(wants.sink_logit ? "sink_logit " : "") + (wants.gates ? "gates" : "");
+    expect_agreement(ring.ranks, "ring_attend_backward", {{"set of wanted gradients", wanted}});
+  }
   const std::vector<int> own = shards.chunks_of(shards.here());
   const Tensor wide = widened(context, q),
                output = widened(context, forward.wide_output.present() ? forward.wide_output : forward.output),

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 #include "core/ranks.h"
 #include "ops/ring.h"
@@ -318,6 +319,45 @@ TEST(RingOnRanks, RefusesWhatItCannotDo) {
         ops::ring_attend(context, {ranks(), ranks().rank() == 1 ? RingOrder::halves : RingOrder::in_turn}, q, q, q, {});
       }),
       "rank 1 has another order of rows");
+}
+
+// Of one rank alone: all say so, and none waits for what the others would have sent.
+TEST(RingOnRanks, RefusesGradientsBeforeAnythingIsSent) {
+  Context context(1);
+  const Tensor q = normal({1, 2, 3, 4}, "q", DType::f32), longer = normal({1, 2, 4, 4}, "q", DType::f32),
+               sink = normal({2}, "sink", DType::f32), f64 = normal({1, 2, 3, 4}, "q", DType::f64);
+  const ops::Ring ring{ranks()};
+  ops::RingAttention forward = ops::ring_attend(context, ring, q, q, q, {});
+  const int wrong = ranks().size() - 1;
+  const auto with = [&](const UpstreamGradients& upstream, const GradientWants& wants = {}, bool options_too = false) {
+    const bool mine = ranks().rank() == wrong;
+    AttentionOptions options;
+    if (options_too) options.sink_logit = sink;
+    return said([&] {
+      ops::ring_attend_backward(context, ring, q, q, q, options, mine ? upstream : UpstreamGradients{.output = q},
+                                mine || !options_too ? wants : GradientWants{}, forward);
+    });
+  };
+  const auto expect = [&](const std::string& found, const std::string& words) {
+    const std::string rank = ranks().rank() == wrong ? "" : "[ranks] rank " + std::to_string(wrong) + ": ";
+    EXPECT_TRUE(found.starts_with(rank + "[ring_attend_backward] " + words)) << found;
+  };
+  EXPECT_EQ(with({.output = q}), "nothing");
+  expect(with({.output = longer}), "doutput: ");
+  expect(with({.output = f64}), "doutput: ");
+  expect(with({}), "doutput: ");
+  expect(with({.output = q, .lse = q}), "dlse: ");
+  expect(with({.output = q, .weights = q}), "dweights: expected none around a ring");
+  const Tensor lse = std::exchange(forward.lse, {});
+  const std::string none = with({.output = q});
+  EXPECT_TRUE(none.find("[ring_attend_backward] forward lse: ") != none.npos) << none;
+  forward.lse = clone(context, lse);
+  const std::string unknown = with({.output = q}, {.sink_logit = true});
+  EXPECT_TRUE(unknown.find("the gradient of sink_logit is wanted, but there is no sink_logit") != unknown.npos)
+      << unknown;
+  if (ranks().size() == 1) return;
+  const std::string differs = with({.output = q}, {.sink_logit = true}, true);
+  EXPECT_TRUE(differs.find("has another set of wanted gradients") != differs.npos) << differs;
 }
 
 }  // namespace
