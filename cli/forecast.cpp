@@ -22,7 +22,6 @@ constexpr double kTextHead = 8;           // bytes by which ranks tell each othe
 constexpr double kJob = 8, kScores = 32;  // bytes of a job's number, and of a sequence's scores
 constexpr double kAnswer = 100e-6;        // at most: rank 0 looks for questions about jobs that often
 constexpr double kPiece = 4e6;            // bytes of a gradient that ranks gather at once
-constexpr double kSurveys = 4;            // of the model and an untrained one, on sequences and on repeats
 
 double number(std::int64_t n) { return static_cast<double>(n); }
 
@@ -361,7 +360,7 @@ Forecast forecast_scan(const Workload& work, const Rates& rates, const Link& lin
   takers.take(walks.size(), output, walks);
   Forecast found{.ranks = ranks};
   found.shared = takers.total() / number(ranks);
-  found.repeated = first + kSurveys * whole / rates.forward + takers.last().walked;
+  found.repeated = first + number(work.surveys) * whole / rates.forward + takers.last().walked;
   found.uneven = beyond(takers.last().at - takers.last().walked - takers.last().asked, found.shared);
   const double scores = number(knock_outs) * (2 * kTextHead + kScores * number(work.sequences));
   if (ranks > 1) {

@@ -31,8 +31,9 @@ struct Workload {
   model::Config config;
   std::int64_t batch = 0, tokens = 0, parts = 1;  // a step: sequences, tokens of each, parts of the batch
   std::int64_t heads = 1;                         // of its ranks, how many share every pass; they divide their number
-  // A scan: sequences that it judges heads by, tokens of each, how many a pass reads, and how many passes a head takes.
-  std::int64_t sequences = 0, window = 0, at_once = 1, per_head = 1;
+  // A scan: sequences that it judges heads by, tokens of each, how many a pass reads, how many passes a head takes, and
+  // how often sequences are surveyed for where heads look.
+  std::int64_t sequences = 0, window = 0, at_once = 1, per_head = 1, surveys = 1;
 };
 
 // The time of one unit of work (a step, a pass, a scan), by what it goes to; bytes that all ranks together send; the

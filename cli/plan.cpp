@@ -94,6 +94,9 @@ Workload workload_of(const PlanOptions& o, const Planned& model) {
   work.sequences = o.samples.value_or(model.own ? kTaskSequences : kTextSequences);
   work.window = model.own ? work.tokens : std::min(work.tokens, SubjectChoice().length);
   work.at_once = std::min(work.sequences, model.own ? kTaskBatch : windows_at_once(work.window));
+  // Of its own models the trained and an untrained one, on sequences and on repeats. Roles of others are of texts that
+  // come with polyhead, and kept.
+  work.surveys = model.own ? 4 : 1;
   work.per_head = model.own && model.config.kind != model::Kind::encoder ? 2 : 1;
   return work;
 }

@@ -89,8 +89,8 @@ const std::vector<std::string>& assumptions() {
       "many parts; ranks that share a pass divide all of it but attention evenly",
       "prefill: one sequence by ops/ring.h, which no command uses; causal ones in halves; keys travel while ranks "
       "compute; windows save messages, but count as if they computed with all",
-      "a scan: polyhead heads --damage; what rank 0 does alone is counted as a gradient and four surveys, each as fast "
-      "as a pass; memory is that of rank 0"};
+      "a scan: polyhead heads --damage; what rank 0 does alone is counted as a gradient and four surveys (one of a "
+      "model that others trained, whose roles are kept), each as fast as a pass; memory is that of rank 0"};
   return all;
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/run.h"
 #include "io/scratch.h"
+#include "model/checkpoint.h"
 #include "model/memory.h"
 
 namespace polyhead::cli {
@@ -112,7 +113,8 @@ TEST(Plan, RanksOfACausalSequenceHaveHalvesOfEqualWork) {
 }
 
 TEST(Plan, AScanIsPassesFromEveryHeadsLayerOn) {
-  const Workload work = work_of(1, 1);
+  Workload work = work_of(1, 1);
+  work.surveys = 4;
   const double whole = forward_flops(work.config, 40, 50), output = 40 * 2.0 * 50 * 64 * 100,
                layer = (whole - output) / 3;
   const double knock_outs = (4 * (3 + 2 + 1) * layer + (12 + 1) * output) / 2e9;
@@ -125,6 +127,28 @@ TEST(Plan, AScanIsPassesFromEveryHeadsLayerOn) {
   const Forecast many = forecast_scan(work, kRates, kFree, 4096);  // a job for one in twenty of them
   EXPECT_GT(many.seconds(), whole / 2e9 * 5);
   EXPECT_EQ(worth_of({one, many}).why, "what is not divided");
+}
+
+// A gradient, surveys, the walk up all layers, and of one's own models the means. Roles of models that others trained
+// are kept, so that one survey is left of four.
+TEST(Plan, AScanOfAnothersModelSurveysOnce) {
+  const io::Scratch scratch;
+  const std::string run = (scratch / "run").string();
+  ASSERT_EQ(output_of("train repeat --steps 1 --layers 1 --width 16 --heads 2 --out " + run).code, 0);
+  model::Config gpt2 = model::make_config(model::Kind::gpt, 12, 768, 12);
+  gpt2.vocabulary = 50257;
+  const auto expect_passes = [](const std::string& name, const model::Config& config, double passes) {
+    const auto plan = json_of("plan " + name + " --ranks 1 --gflops 1 --gigabytes 1 --tokens 16");
+    const std::int64_t sequences = plan["sequences"], window = plan["window"];
+    const double whole = forward_flops(config, sequences, window);
+    const auto logits = static_cast<double>(2 * sequences * window * config.width * config.vocabulary);
+    for (const auto& row : plan["forecasts"]) {
+      if (row["work"] != "scan") continue;
+      EXPECT_NEAR(1e9 * row["repeated"].get<double>() / (passes * whole + whole - logits), 1, 1e-9) << name;
+    }
+  };
+  expect_passes("gpt2", gpt2, 3 + 1);
+  expect_passes(run, model::load_config(run), 3 + 4 + 1);
 }
 
 TEST(Plan, SaysWhereRanksStopPaying) {
