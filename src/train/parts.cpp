@@ -1,10 +1,14 @@
 #include "train/parts.h"
 
+#include <algorithm>
+
 #include "core/numbers.h"
 #include "ops/elementwise.h"
 
 namespace polyhead::train {
 namespace {
+
+constexpr std::int64_t kBlock = std::int64_t{1} << 16;  // numbers that stay in a cache between two ops
 
 TensorView flat(Tensor& tensor) { return tensor.view().reshape({tensor.view().count()}); }
 
@@ -13,6 +17,7 @@ TensorView flat(Tensor& tensor) { return tensor.view().reshape({tensor.view().co
 PartSums::PartSums(Context& context, std::vector<autograd::Parameter*> parameters, std::int64_t parts, Ranks& ranks)
     : context_(context), parameters_(std::move(parameters)), tree_(parts, ranks.size()), ranks_(ranks) {
   for (const autograd::Parameter* parameter : parameters_) count_ += parameter->value.view().count();
+  block_ = Tensor::empty({kBlock}, DType::f32, context.allocator());
 }
 
 Tensor PartSums::taken() {
@@ -49,9 +54,29 @@ void PartSums::unpack(const Tensor& all) {
   }
 }
 
+// What is packed one by one and added then has the same bits, but goes through memory twice.
+void PartSums::add_packed(Tensor& into, double factor) {
+  std::int64_t at = 0;
+  for (const autograd::Parameter* parameter : parameters_) {
+    const TensorView gradient = flat(gradients_->of(*parameter));
+    for (std::int64_t begin = 0; begin < gradient.count(); begin += kBlock) {
+      const std::int64_t count = std::min(kBlock, gradient.count() - begin);
+      const TensorView block = block_.view().slice(0, 0, count), sum = into.view().slice(0, at, at + count);
+      ops::elementwise(context_, ops::Elementwise::scale, gradient.slice(0, begin, begin + count), {}, block, factor);
+      ops::elementwise(context_, ops::Elementwise::add, sum, block, sum);
+      at += count;
+    }
+  }
+}
+
 Tensor PartSums::computed(const Range& range) {
   if (range.second - range.first == 1) return packed((*compute_)(range.first));
-  Tensor left = computed(PartTree::left(range)), right = computed(PartTree::right(range));
+  Tensor left = computed(PartTree::left(range));
+  if (const Range last = PartTree::right(range); last.second - last.first == 1) {
+    add_packed(left, (*compute_)(last.first));
+    return left;
+  }
+  Tensor right = computed(PartTree::right(range));
   add(left, right);
   return left;
 }

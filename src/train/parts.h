@@ -49,6 +49,7 @@ class PartSums {
   Tensor taken();
   void add(Tensor& into, Tensor& more);
   Tensor packed(double factor);
+  void add_packed(Tensor& into, double factor);
   void unpack(const Tensor& all);
 
   Context& context_;
@@ -57,6 +58,7 @@ class PartSums {
   std::int64_t count_ = 0;
   Ranks& ranks_;
   std::vector<Tensor> free_;      // [count] each
+  Tensor block_;                  // room for some numbers
   std::map<Range, Tensor> sums_;  // those that this rank holds
   autograd::Gradients* gradients_ = nullptr;
   const std::function<double(std::int64_t)>* compute_ = nullptr;
