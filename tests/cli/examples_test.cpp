@@ -27,12 +27,15 @@ const std::map<std::string, std::string> kNotRun = {
     {"serve smollm2 --open", "opens a browser; tests/serve/address_test.py has its own"},
     {"prune smollm2 --text book.txt --out small", "takes minutes"},
     {"prune smollm2 --text book.txt --out small --layout transformers", "the same"},
+    {"replicate --quick", "takes minutes for each model; tests/replicate has tiny ones"},
+    {"replicate smollm2 --format json", "takes an hour or more"},
 };
 // What makes those shorter that would take long: fewer steps than the task's own, one small shape.
 const std::map<std::string, std::string> kShorter = {
     {"train copy --out run", " --steps 2 --batch 2"},
     {"train copy --heads 8 --no-feed-forward --out copy8", " --steps 2 --batch 2"},
     {"train text --file book.txt --out book", " --steps 2 --batch 2"},
+    {"replicate smollm2 --only sinks --only induction", " --quick"},
     {"bench", " --shape 1,2,8,4"},
     {"bench --statistics light", " --shape 1,2,8,4"},
     {"bench --dtype bf16 --threads 1 --format csv", " --shape 1,2,8,4"},
