@@ -80,7 +80,8 @@ struct QuantisedModel {
         {"vocab_size", vocabulary}};
     constexpr std::uint32_t kUint32 = 4, kFloat32 = 6, kText = 8;
     out << "GGUF";
-    put(out, std::uint32_t{3}), put(out, std::uint64_t{tensors.size()}), put(out, std::uint64_t{std::size(keys) + numbers.size() + 1});
+    put(out, std::uint32_t{3}), put(out, std::uint64_t{tensors.size()}),
+        put(out, std::uint64_t{std::size(keys) + numbers.size() + 1});
     put_text(out, "general.architecture"), put(out, kText), put_text(out, "llama");
     for (const auto& [name, number] : keys) {
       put_text(out, std::string("llama.") + name), put(out, kUint32), put(out, number);
